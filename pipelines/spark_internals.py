@@ -293,9 +293,10 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of tuple of int
-        For each stage: its id, the tasks that have ended, the records that these have read, exchanged and written, and how often the stage has
-        got records of Kafka. The last alone says what a task has done that still runs: Spark's own numbers of it were 0 whenever they were looked
-        at, for a minute and more. Executors of a cluster poll in their own JVMs, so there it is 0. A query without a running stage has no entry.
+        For each stage: its id, the tasks that have ended, the records that these have read, exchanged and written, and how often its tasks
+        have got records of Kafka, or made another 10,000 rows. The last alone says what a task has done that still runs: Spark's own
+        numbers of it were 0 whenever they were looked at, for a minute and more. Executors of a cluster count in their own JVMs, so there
+        it is 0. A query without a running stage has no entry.
         Without it, a batch that takes long looks like one that hangs.
     """
     context: Any = spark.sparkContext._jsc.sc()

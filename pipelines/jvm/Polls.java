@@ -4,7 +4,10 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.TaskContext;
 
-/** Which poll of a consumer of Kafka a thread is in, and how many polls each stage has had: ConsumerInterceptors ends them, ByteArrayDeserializer asks. */
+/**
+ * Which poll of a consumer of Kafka a thread is in (ConsumerInterceptors ends them, ByteArrayDeserializer asks), and how much the tasks of each
+ * stage have done that still run: polls, and rows that they have made, which ScoreText and SeriesRows count.
+ */
 public final class Polls {
   static final int MOST_STAGES = 1000; // the latest, by their numbers
   private static final ConcurrentSkipListMap OF_STAGE = new ConcurrentSkipListMap();
@@ -25,13 +28,18 @@ public final class Polls {
   /** The thread's poll has its records. */
   public static void end() {
     CURRENT.set(new long[1]);
+    work();
+  }
+
+  /** The thread's task has got further. */
+  public static void work() {
     TaskContext task = TaskContext.get();
     if (task != null) {
       Integer stage = Integer.valueOf(task.stageId());
       OF_STAGE.putIfAbsent(stage, new AtomicLong());
-      AtomicLong polls = (AtomicLong) OF_STAGE.get(stage);
-      if (polls != null) {
-        polls.incrementAndGet();
+      AtomicLong times = (AtomicLong) OF_STAGE.get(stage);
+      if (times != null) {
+        times.incrementAndGet();
       }
       if (OF_STAGE.size() > MOST_STAGES) {
         OF_STAGE.pollFirstEntry();
@@ -39,9 +47,9 @@ public final class Polls {
     }
   }
 
-  /** How many polls tasks of a stage have had in this JVM; those that still run are counted too. */
+  /** How often tasks of a stage have got further in this JVM; those that still run are counted too. */
   public static long ofStage(int stage) {
-    AtomicLong polls = (AtomicLong) OF_STAGE.get(Integer.valueOf(stage));
-    return polls == null ? 0 : polls.get();
+    AtomicLong times = (AtomicLong) OF_STAGE.get(Integer.valueOf(stage));
+    return times == null ? 0 : times.get();
   }
 }

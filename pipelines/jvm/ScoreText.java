@@ -10,10 +10,13 @@ import org.apache.spark.sql.api.java.UDF9;
  */
 public class ScoreText implements UDF9 {
   private static final int DIGITS = 7;
+  private static final int OFTEN = 10000; // records after which a task has got further
   private static final double LEAST = 1e-5;
   private static final double MOST = 1e15;
   private static final double[] POWERS = new double[19];
   private static final char[] HEX = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+
+  private int records = 0; // tasks may share it: about so many
 
   static {
     long power = 1;
@@ -26,6 +29,9 @@ public class ScoreText implements UDF9 {
   @Override
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
       Object kind, Object template) {
+    if (++records % OFTEN == 0) {
+      Polls.work();
+    }
     StringBuilder text = new StringBuilder(256).append("{\"record\":\"score\",\"series\":");
     quote(text, (String) series);
     text.append(",\"window_end\":").append(((Long) end).longValue());

@@ -12,6 +12,7 @@ import org.apache.spark.sql.RowFactory;
  */
 public class SeriesRows implements MapPartitionsFunction {
   private static final int REFUSED = 8;
+  private static final int OFTEN = 10000; // rows after which a task has got further
 
   @Override
   public Iterator call(Iterator rows) {
@@ -24,6 +25,7 @@ public class SeriesRows implements MapPartitionsFunction {
     private Object window;
     private SumsCursor cursor;
     private Row next;
+    private int made = 0;
 
     Unpacked(Iterator rows) {
       this.rows = rows;
@@ -66,6 +68,9 @@ public class SeriesRows implements MapPartitionsFunction {
     }
 
     private Row series() {
+      if (++made % OFTEN == 0) {
+        Polls.work();
+      }
       PointNumbers.clear(numbers, 0);
       cursor.addTo(numbers);
       Object[] row = new Object[REFUSED + 1];

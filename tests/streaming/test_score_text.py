@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.spark_internals import jvm_of
+
 pytestmark = pytest.mark.spark
 
 SCHEMA = (
@@ -66,3 +68,23 @@ def test_whole_numbers_keep_their_digits(spark: SparkSession, first: int) -> Non
     wholes = [first, first // 1000, first % 10_000_000, 9_999_999, -1, 10**15 - 1]
     rows = [("a", 0, float(x), None, None, None, None, "k", None) for x in wholes]
     assert [found["score"] for found in texts(spark, rows)] == wholes
+
+
+def test_a_task_that_makes_records_is_seen_to_get_further(spark: SparkSession) -> None:
+    group, nothing = "makes records", F.lit(None)
+    columns = [
+        F.lit("a"),
+        F.col("id"),
+        *[F.col("id").cast("double")] * 5,
+        nothing.cast("string"),
+        nothing.cast("string"),
+    ]
+    spark.sparkContext.setJobGroup(group, group)
+    try:
+        made = spark.range(0, 50_000, 1, 1).select(F.call_function("kappa_score_text", *columns).alias("text"))
+        assert made.agg(F.sum(F.octet_length("text"))).collect()[0][0] > 50_000
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # takes it away
+    tracker, polls = spark.sparkContext.statusTracker(), jvm_of(spark).kappa.Polls
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    assert sum(polls.ofStage(stage) for job in jobs if job is not None for stage in job.stageIds) in (4, 5)
