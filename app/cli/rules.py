@@ -167,10 +167,9 @@ def show(
     if not history:
         msg = f"the log has no rule {name!r}; see `kappa rules list`"
         raise InputError(msg)
-    texts = [None if one.text is None else json.loads(one.text) for one in history]
     records = [
-        {"offset": one.offset, "written": iso(one.appended), "record": text}
-        for one, text in zip(history, texts, strict=True)
+        {"offset": one.offset, "written": iso(one.appended), "record": one.text and json.loads(one.text)}
+        for one in history
     ]
     if as_json:
         print_json({"name": name, "in_effect": None if known is None else json.loads(known.rule), "records": records})

@@ -10,6 +10,7 @@ import org.apache.spark.TaskContext;
  */
 public final class Polls {
   static final int MOST_STAGES = 1000; // the latest, by their numbers
+  private static final int OFTEN = 10000; // rows
   private static final ConcurrentSkipListMap OF_STAGE = new ConcurrentSkipListMap();
   private static final ThreadLocal CURRENT = new ThreadLocal() {
     @Override
@@ -31,8 +32,14 @@ public final class Polls {
     work();
   }
 
-  /** The thread's task has got further. */
-  public static void work() {
+  /** The thread's task has made so many rows: with each 10,000 of them it has got further. */
+  static void rows(int made) {
+    if (made % OFTEN == 0) {
+      work();
+    }
+  }
+
+  private static void work() {
     TaskContext task = TaskContext.get();
     if (task != null) {
       Integer stage = Integer.valueOf(task.stageId());

@@ -10,7 +10,6 @@ import org.apache.spark.sql.api.java.UDF9;
  */
 public class ScoreText implements UDF9 {
   private static final int DIGITS = 7;
-  private static final int OFTEN = 10000; // records after which a task has got further
   private static final double LEAST = 1e-5;
   private static final double MOST = 1e15;
   private static final double[] POWERS = new double[19];
@@ -29,9 +28,7 @@ public class ScoreText implements UDF9 {
   @Override
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
       Object kind, Object template) {
-    if (++records % OFTEN == 0) {
-      Polls.work();
-    }
+    Polls.rows(++records);
     StringBuilder text = new StringBuilder(256).append("{\"record\":\"score\",\"series\":");
     quote(text, (String) series);
     text.append(",\"window_end\":").append(((Long) end).longValue());

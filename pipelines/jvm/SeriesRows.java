@@ -12,7 +12,6 @@ import org.apache.spark.sql.RowFactory;
  */
 public class SeriesRows implements MapPartitionsFunction {
   private static final int REFUSED = 8;
-  private static final int OFTEN = 10000; // rows after which a task has got further
 
   @Override
   public Iterator call(Iterator rows) {
@@ -68,9 +67,7 @@ public class SeriesRows implements MapPartitionsFunction {
     }
 
     private Row series() {
-      if (++made % OFTEN == 0) {
-        Polls.work();
-      }
+      Polls.rows(++made);
       PointNumbers.clear(numbers, 0);
       cursor.addTo(numbers);
       Object[] row = new Object[REFUSED + 1];
