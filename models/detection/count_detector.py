@@ -71,7 +71,7 @@ class CountDetector:
     def score(self, window: ShardWindow, present: Bools) -> CountScores:
         """Score all count series of hosts that are present, `(n_hosts,)`, then learn them; no row counts as no line."""
         state, p = self._state, self._p
-        if not len(state.counts):
+        if not len(state.counts) or not present.any():
             return NO_SCORES
         counts = np.zeros(len(state.counts))
         counts[window.counts] = window.rows.n[window.metrics :]
@@ -81,6 +81,8 @@ class CountDetector:
         if len(unsure):
             here &= (counts > 0) | ~np.isin(state.counts.owner[0], unsure)
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
+        if not len(chosen):
+            return NO_SCORES
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)
         b = poisson.predict(s, x, window.end, p, memory)

@@ -101,6 +101,21 @@ class GaugeScores:
     quiet: bool
 
 
+def _nothing() -> GaugeScores:
+    none = np.zeros(0)
+    return GaugeScores(
+        **dict.fromkeys(ROWS, none),
+        extra_nats=none,
+        persistent=none > 0,
+        strays=none > 0,
+        not_learnt=none > 0,
+        quiet=True,
+    )
+
+
+NO_METRICS = _nothing()
+
+
 class GaugeDetector:
     """Scores and learns the metric series of a shard."""
 
@@ -122,6 +137,8 @@ class GaugeDetector:
         state, index, now, n = self._state, window.gauges, float(window.end), window.metrics
         self._model.state.grow(len(state.gauges))
         self.rules.follow(self._warm_up())
+        if not n:
+            return NO_METRICS
         numbers, owners = state.gauges.storage
         given, found = _given(window), np.empty((step.FOUND, n))
         known, hot = np.arange(n), self._model.state.hot

@@ -46,8 +46,7 @@ class Newcomers:
     def needed(self, minutes: float) -> Floats | None:
         """For how long what is new on each host must have been known where `minutes` are asked for, `(n_hosts,)`; None if for these on all."""
         least = max(minutes * SHARE, LEAST_WINDOWS * self._p.window_seconds / 60.0)
-        young = self._young(2 * minutes)
-        if least >= minutes or not young.any():
+        if least >= minutes or not (young := self._young(2 * minutes)).any():
             return None
         age = (self._state.last - self._state.host_column("first")) / MINUTE
         found: Floats = np.where(young, np.clip(age - minutes, least, minutes), minutes)
@@ -56,6 +55,8 @@ class Newcomers:
     def _young(self, minutes: float) -> Bools:
         """Which hosts were born into a known role less than so many minutes ago, `(n_hosts,)`."""
         state, first = self._state, self._state.host_column("first")
+        if not len(first) or state.last - first.max() >= MINUTE * minutes:
+            return np.zeros(len(first), dtype=bool)
         young: Bools = state.last - first < MINUTE * minutes
         young &= first - state.first >= MINUTE * self._p.grace_minutes
         if young.any():

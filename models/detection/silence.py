@@ -52,7 +52,8 @@ class Silence:
         if len(planned):
             state.host_column("step")[planned] += 1.0  # the window does not count
         if absent:
-            events += self._absent_hosts(now, np.setdiff1d(np.flatnonzero(~present), planned))
+            rows = np.flatnonzero(~present)
+            events += self._absent_hosts(now, np.setdiff1d(rows, planned) if len(planned) else rows)
         return events
 
     def _learn_logs(self, rows: Ints, gap: Floats, passed: Floats) -> None:
@@ -72,13 +73,17 @@ class Silence:
         return state.episodes.close(build(Series("host", unquote(state.hosts.names[row]))), now)
 
     def _absent_hosts(self, now: int, rows: Ints) -> list[EpisodeEvent]:
-        state, events = self._state, []
+        state = self._state
+        events: list[EpisodeEvent] = []
         trials, begun, asked, stayed = state.hosts.matrix[RUNS, rows]
         length = state.steps - state.host_column("step")[rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
         surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
+        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
+        if not found:
+            return events
         usual = run_length.share_outside(trials, begun, asked, stayed)
-        for at in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
+        for at in found:
             row = int(rows[at])
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
@@ -113,7 +118,7 @@ class Silence:
         list of episode events
         """
         state = self._state
-        if not (logged.any() or state.host_column("log_seen").any()):  # no host has ever logged
+        if not present.any() or not (logged.any() or state.host_column("log_seen").any()):  # no host has ever logged
             return np.zeros(len(state.hosts), dtype=bool), []
         windows, at, known = (state.host_column(name) for name in ("windows", "log_window", "log_trials"))
         there, missing = np.flatnonzero(logged & present), present & ~logged & (state.host_column("log_seen") > 0)
@@ -123,12 +128,14 @@ class Silence:
             if logged[row] and present[row]:
                 gap[np.searchsorted(there, row)] = 0.0  # an outage is not learnt as a usual absence
                 events.append(state.episodes.close(log_of(unquote(state.hosts.names[row])), now))
-        self._learn_logs(there, gap, now - state.host_column("log_seen")[there])
-        state.host_column("log_seen")[there] = now
-        at[there] = windows[there]
-        unsure = np.union1d(self._planned_logs(), self._limits.unsure(TEMPLATES)).astype(np.int64)
-        at[unsure[missing[unsure]]] += 1.0  # the window does not count
-        missing[unsure] = False
+        if len(there):
+            self._learn_logs(there, gap, now - state.host_column("log_seen")[there])
+            state.host_column("log_seen")[there] = now
+            at[there] = windows[there]
+        if missing.any():
+            unsure = np.union1d(self._planned_logs(), self._limits.unsure(TEMPLATES)).astype(np.int64)
+            at[unsure[missing[unsure]]] += 1.0  # the window does not count
+            missing[unsure] = False
         rows = np.flatnonzero(missing)
         if not len(rows):
             return missing, events
@@ -138,8 +145,11 @@ class Silence:
             trials == 0
         )  # of one that was given up nothing is known until it is back
         surprise -= self._control.labels.demand("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
+        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
+        if not found:
+            return missing, events
         usual = run_length.share_outside(trials, begun, asked, stayed)
-        for i in np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist():
+        for i in found:
             row = int(rows[i])
             host = unquote(state.hosts.names[row])
             name, seen = log_of(host), state.host_column("log_seen")[row]

@@ -26,6 +26,7 @@ LARGEST = 2**63  # integers are of 64 bits, with a sign
 SHOWN = 200
 WORDS: dict[type, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+ALREADY_PLAIN = (str, int, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,8 @@ def plain(record: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in ALREADY_PLAIN:
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if is_dataclass(value) and not isinstance(value, type):

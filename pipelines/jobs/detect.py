@@ -161,14 +161,12 @@ class DetectProcessor(StatefulProcessor):
             add_records(buffer, frame["value"].tolist())
         if buffer.limit > before:
             detector, kept = self._detector(shard, before)
-            answers: list[Columns] = []
+            answers = WaitingAnswers()
             for window_end, windows in buffer.take():
-                answers += step(detector, shard, window_end, windows, self._version, self._shards, self._rules)
-                if rows_in(answers) >= ANSWERS_AT_ONCE:
-                    yield pd.DataFrame(together(answers))
-                    answers.clear()
-            if answers:
-                yield pd.DataFrame(together(answers))
+                answers.add(step(detector, shard, window_end, windows, self._version, self._shards, self._rules))
+                if answers.full:
+                    yield from answers.take()
+            yield from answers.take()
             for part, data in joined(detector.dump(only_changed=kept)).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
@@ -241,7 +239,8 @@ def step(
     refused = detector.refused_rules if shard == 0 else []  # all shards read the same rules
     about = [letter_rows([rule_letter(one, rules) for one in refused])] if refused else []
     bounds = [bound_rows(shard, window_end, detector.bounds)] if detector.bounds else []
-    return [score_rows(shard, window_end, scores), *about, events, *bounds]
+    scored = [score_rows(shard, window_end, scores)] if len(scores.series) else []
+    return [*scored, *about, events, *bounds]
 
 
 def bound_rows(shard: int, window_end: int, bounds: Sequence[Bound]) -> Columns:
@@ -257,9 +256,28 @@ def rule_letter(refused: RefusedRule, topic: str) -> str:
     return letters.letter(refused.text.encode(), **source, reason=refused.reason, stage="detect")
 
 
-def rows_in(answers: list[Columns]) -> int:
-    """How many rows several answers have."""
-    return sum(len(columns["shard"]) for columns in answers)
+class WaitingAnswers:
+    """Answers of windows that wait to be handed on as one table."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._tables: list[Columns] = []
+
+    def add(self, tables: list[Columns]) -> None:
+        """Add the answer of a window, tables with the columns of `OUTPUT_DDL`."""
+        self._tables += tables
+        self._rows += sum(len(table["shard"]) for table in tables)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should wait."""
+        return self._rows >= ANSWERS_AT_ONCE
+
+    def take(self) -> Iterator[pd.DataFrame]:
+        """All that was added since the last time, as one table; none if nothing was."""
+        tables, self._tables, self._rows = self._tables, [], 0
+        if tables:
+            yield pd.DataFrame(together(tables))
 
 
 def together(answers: list[Columns]) -> Columns:

@@ -20,7 +20,7 @@ from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.jobs import detect
-from pipelines.jobs.detect import ANSWERS_AT_ONCE, OUTPUT_DDL, Begin
+from pipelines.jobs.detect import OUTPUT_DDL, Begin, WaitingAnswers
 from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
 
 STATE = "done long, part string, bytes binary"
@@ -106,7 +106,7 @@ class ShardRun:
             ShardDetector.load(parts, parameters, shard) if parts else ShardDetector(parameters, shard=shard)
         )
         self._left = deque(w for w in windows if w > self._done)
-        self._answers: list[Columns] = []
+        self._answers = WaitingAnswers()
 
     def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
         """Rows of a window, after those of earlier ones. Windows that the shard has taken before are left out."""
@@ -118,27 +118,21 @@ class ShardRun:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
         self._step(self._left.popleft(), columns)
-        if detect.rows_in(self._answers) >= ANSWERS_AT_ONCE:
-            yield self._answered()
+        if self._answers.full:
+            yield from map(completed, self._answers.take())
 
     def finish(self) -> Iterator[pd.DataFrame]:
         """The windows that are left, then the state."""
         while self._left:
             self._step(self._left.popleft(), no_rows())
-        if self._answers:
-            yield self._answered()
+        yield from map(completed, self._answers.take())
         yield state_rows(self.shard, self._done, self._detector.dump())
 
     def _step(self, window_end: int, columns: Columns) -> None:
         windows = windows_of(columns, np.arange(len(columns["n"])))
         version, shards, rules = self._version, self._shards, self._rules
-        self._answers += detect.step(self._detector, self.shard, window_end, windows, version, shards, rules)
+        self._answers.add(detect.step(self._detector, self.shard, window_end, windows, version, shards, rules))
         self._done = window_end
-
-    def _answered(self) -> pd.DataFrame:
-        """The answers since the last time."""
-        answers, self._answers = self._answers, []
-        return completed(pd.DataFrame(detect.together(answers)))
 
 
 def state_rows(shard: int, done: int, parts: Mapping[str, bytes]) -> pd.DataFrame:

@@ -127,6 +127,8 @@ def split(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
 
 def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
     """The chosen rows, sorted by series, each series once."""
+    if not len(chosen):
+        return NO_WINDOWS
     series = rows["series"][chosen]
     # Rows come as sorted runs, on which a stable sort is close to linear.
     order = np.argsort(series, kind="stable")
@@ -138,3 +140,12 @@ def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
     peers = np.stack([rows[name][chosen] for name in PEERS], axis=1).astype(np.float64)
     columns = {name: rows[name][chosen] for name in ("n", *NUMBERS, "template", "sample")}
     return Windows(series=series, peers=peers, **columns)
+
+
+def _nothing() -> Windows:
+    rows = no_rows()
+    columns = {name: rows[name] for name in ("series", "n", *NUMBERS, "template", "sample")}
+    return Windows(**columns)
+
+
+NO_WINDOWS = _nothing()
