@@ -5,17 +5,26 @@ from __future__ import annotations
 import glob
 import os
 import re
+import resource
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import structlog
+
 from app.core.timestamps import LAST_MS, iso_millis
 from pipelines.inputs.syslog import RFC5424
 
+log = structlog.get_logger()
+
 LONGEST_LINE = 64 * 1024
 CHUNK = 256 * 1024
+MOST_BYTES = 16 << 20  # in one turn: an endless line makes none
+MOST_FILES = 10_000  # that are followed, and at most half of those that this process may have open
+MOST_NAMED = 100  # files that cannot be followed
 LEVEL_WITHIN = 200  # characters at the beginning of a line in which its level is looked for
 SYSLOG_LEVELS = ("fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug")
 _LEVELS = {
@@ -56,27 +65,37 @@ class LogTail:
     What exists at the first `read` is followed from its end unless `from_start`; what comes later from its beginning. A
     file is known by its inode: after a rotation by renaming the rest of the old file is read first, and a file that
     became shorter is read from its beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are
-    left out. `unreadable` has the files that could not be opened, and why.
+    left out. Whoever may write one file holds up no other one, nor ends the collector: `unreadable` has the files that cannot be
+    opened or read, and why.
     """
 
     patterns: Sequence[str]
     from_start: bool = False
+    most_files: int | None = None  # those of `most_followed`
     unreadable: dict[str, str] = field(default_factory=dict)
     _open: dict[tuple[int, int], _File] = field(default_factory=dict, repr=False)
     _begun: bool = field(default=False, repr=False)
 
     def read(self, most: int = 5_000) -> list[tuple[str, str]]:
-        """Up to about `most` new complete lines as (path, text), in order for each file; the rest waits in the file."""
+        """Up to about `most` new complete lines as (path, text), in order for each file; the rest waits in the file.
+
+        Of a file that has more than is read now the next turn is the last.
+        """
         present = self._matching()
         out: list[tuple[str, str]] = []
+        left = MOST_BYTES
         for key, file in list(self._open.items()):
-            if len(out) >= most:
+            if len(out) >= most or left <= 0:
                 return out
-            exhausted = self._drain(file, out, most)
-            if exhausted and key not in present:  # rotated away, and read to its end
+            exhausted, read = self._drain(file, out, most, left)
+            left -= read
+            if not exhausted:
+                self._open[key] = self._open.pop(key)
+            elif key not in present:  # rotated away, and read to its end
                 _finish(file, out)
                 file.handle.close()
                 del self._open[key]
+                self.unreadable.pop(file.path, None)
         return out
 
     def close(self) -> None:
@@ -88,11 +107,14 @@ class LogTail:
     def _matching(self) -> set[tuple[int, int]]:
         """Open new files; returns the identities of all files that match the patterns now."""
         present = set()
-        for pattern in self.patterns:
-            for path in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 - patterns may be absolute
-                key = self._opened(path)
-                if key is not None:
-                    present.add(key)
+        found = (sorted(glob.glob(pattern, recursive=True)) for pattern in self.patterns)  # noqa: PTH207 - patterns may be absolute
+        paths = dict.fromkeys(path for names in found for path in names)
+        for path in paths:
+            key = self._opened(path)
+            if key is not None:
+                present.add(key)
+        for path in self.unreadable.keys() - paths.keys() - {file.path for file in self._open.values()}:
+            del self.unreadable[path]
         self._begun = True
         return present
 
@@ -103,29 +125,64 @@ class LogTail:
             if key in self._open:
                 self._open[key].path = path
                 return key
-            if not Path(path).is_file():
+            if not stat.S_ISREG(status.st_mode):
                 return None
-            handle = Path(path).open("rb")  # noqa: SIM115 - stays open: the handle is what survives a rename
+            if len(self._open) >= (most := self.most_files or most_followed()):
+                self._leave_out(path, f"{most} files are followed already")
+                return None
+            handle = opened(path, at_end=not self._begun and not self.from_start)
         except OSError as error:
-            self.unreadable[path] = error.strerror or str(error)
+            self._leave_out(path, error.strerror or str(error))
             return None
         self.unreadable.pop(path, None)
-        if not self._begun and not self.from_start:
-            handle.seek(0, 2)
         self._open[key] = _File(path, handle)
         return key
 
-    def _drain(self, file: _File, out: list[tuple[str, str]], most: int) -> bool:
-        """Read complete lines; True when the file's end is reached."""
-        if os.fstat(file.handle.fileno()).st_size < file.handle.tell():  # truncated in place
-            file.handle.seek(0)
-            file.partial, file.overlong = b"", False
-        while len(out) < most:
-            chunk = file.handle.read(CHUNK)
-            if not chunk:
-                return True
-            _split(file, chunk, out)
-        return False
+    def _leave_out(self, path: str, why: str) -> None:
+        """Say once why a file is not followed."""
+        if path in self.unreadable or len(self.unreadable) < MOST_NAMED:
+            if self.unreadable.get(path) != why:
+                log.warning("a log file is not followed", path=path, why=why)
+            self.unreadable[path] = why
+
+    def _drain(self, file: _File, out: list[tuple[str, str]], most: int, left: int) -> tuple[bool, int]:
+        """Read complete lines, of `left` bytes or a little more; answers whether there is no more to read now, and how many bytes were read."""
+        read = 0
+        try:
+            if os.fstat(file.handle.fileno()).st_size < file.handle.tell():  # truncated in place
+                file.handle.seek(0)
+                file.partial, file.overlong = b"", False
+            while len(out) < most and read < left:
+                chunk = file.handle.read(CHUNK)
+                if not chunk:
+                    self.unreadable.pop(file.path, None)
+                    return True, read
+                read += len(chunk)
+                _split(file, chunk, out)
+        except OSError as error:
+            self._leave_out(file.path, error.strerror or str(error))
+            return True, read
+        return False, read
+
+
+def most_followed() -> int:
+    """How many files may be followed."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most // 2)
+
+
+def opened(path: str, *, at_end: bool) -> BinaryIO:
+    """A file, opened without waiting: what was one when it was looked at may be a pipe by now. Raises OSError."""
+    handle = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    try:
+        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+            raise OSError(0, "no regular file any more")
+        if at_end:
+            handle.seek(0, os.SEEK_END)
+    except OSError:
+        handle.close()
+        raise
+    return handle
 
 
 def _split(file: _File, chunk: bytes, out: list[tuple[str, str]]) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.collector.collector import MachineMetrics, collect, encoded, observed
-from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event
+from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -197,6 +197,59 @@ def test_what_cannot_be_opened_is_named_and_the_others_are_read(tmp_path: Path) 
     tail = LogTail([str(tmp_path / "a.log"), str(tmp_path / "*.log")], from_start=True)
     assert texts(tail) == ["fine"]
     assert list(tail.unreadable) == [str(tmp_path / "loop.log")]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="wants a file of Linux that can be opened and not read")
+@pytest.mark.parametrize("from_start", [True, False])
+def test_a_file_that_cannot_be_read_ends_nothing_and_is_named(tmp_path: Path, from_start: bool) -> None:
+    (tmp_path / "a.log").symlink_to("/proc/self/mem")
+    append(tmp_path / "b.log", "before\n")
+    tail = LogTail([str(tmp_path / "*.log")], from_start=from_start)
+    found = texts(tail)
+    append(tmp_path / "b.log", "after\n")
+    assert found + texts(tail) == (["before", "after"] if from_start else ["after"])
+    assert list(tail.unreadable) == [str(tmp_path / "a.log")]
+    (tmp_path / "a.log").unlink()
+    assert (texts(tail), tail.unreadable) == ([], {})
+    tail.close()
+
+
+def test_an_endless_line_holds_up_no_other_file(tmp_path: Path) -> None:
+    with (tmp_path / "a.log").open("wb") as hole:
+        hole.truncate(1 << 40)
+    append(tmp_path / "b.log", "fine\n")
+    tail = LogTail([str(tmp_path / "*.log")], from_start=True)
+    assert texts(tail) + texts(tail) == ["fine"]
+    append(tmp_path / "b.log", "still\n")
+    assert texts(tail) + texts(tail) == ["still"]
+    tail.close()
+
+
+def test_a_file_that_is_written_faster_than_it_is_read_holds_up_no_other_one(tmp_path: Path) -> None:
+    append(tmp_path / "a.log", "much\n" * 10_000)
+    append(tmp_path / "b.log", "fine\n")
+    tail = LogTail([str(tmp_path / "*.log")], from_start=True)
+    turns = [texts(tail, most=10) for _ in range(2)]
+    assert "fine" in turns[1]
+    tail.close()
+
+
+def test_more_files_than_a_process_may_have_open_are_left_out_and_named(tmp_path: Path) -> None:
+    for number in range(20):
+        append(tmp_path / f"{number:02}.log", f"{number}\n")
+    tail = LogTail([str(tmp_path / "*.log")], from_start=True, most_files=5)
+    assert texts(tail) == ["0", "1", "2", "3", "4"]
+    assert set(tail.unreadable.values()) == {"5 files are followed already"}
+    for number in range(3):
+        (tmp_path / f"{number:02}.log").unlink()
+    assert texts(tail) + texts(tail) == ["5", "6", "7"]
+    tail.close()
+
+
+def test_a_file_that_has_become_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.log")
+    with pytest.raises(OSError, match="no regular file"):
+        opened(str(tmp_path / "a.log"), at_end=False)
 
 
 @given(
