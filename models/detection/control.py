@@ -15,16 +15,18 @@ import numpy as np
 from models.core.arrays import Bools, Floats, Ints
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
+from models.core.series import parse
 from models.core.windows import Scores, Windows
 from models.detection import reasons
 from models.detection.labels import Labels
 from models.detection.logged_rules import LoggedRules, RefusedRule
 from models.detection.shard_state import ShardState
 from models.records.records import EpisodeEvent, Overflow
-from models.rules.rule import Rule, rules_of
+from models.rules.rule import Rule, SeriesParts, rules_of
 from models.rules.table import Applied, RuleTable
 
 MUTED, PLANNED = "muted", "planned"
+MOST_ASKED = 10_000  # names of which it is remembered whether they are muted
 PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"}
 
 
@@ -68,7 +70,8 @@ class Control:
         self._rules: Sequence[Rule] = self._log.rules()
         self._tables = {name: RuleTable(self._rules) for name in PREFIXES}
         self._holding = (False,) * len(self._rules)
-        self._by_name: dict[str, dict[str, bool]] = {MUTED: {}, PLANNED: {}}
+        self._muted: dict[str, bool] = {}  # by name, of rules that hold; and of the rows of the last window
+        self._planned: dict[str, bool] = {}
 
     @property
     def refused(self) -> list[RefusedRule]:
@@ -88,8 +91,7 @@ class Control:
             texts = self._state.texts
             self._tables = {name: t.with_rules(self._rules, texts, PREFIXES[name]) for name, t in self._tables.items()}
             self._holding = (False,) * len(self._rules)
-            for known in self._by_name.values():
-                known.clear()
+            self._muted, self._planned = {}, {}
         return rows
 
     def turn(self, now: int, before: int) -> list[EpisodeEvent]:
@@ -114,8 +116,7 @@ class Control:
         holding = tuple(rule.holds(now, length) for rule in self._rules)
         if holding != self._holding:
             self._holding = holding
-            for known in self._by_name.values():
-                known.clear()
+            self._muted, self._planned = {}, {}
 
     def _masks(self, table: str) -> Bools:
         names = getattr(self._state, table).names
@@ -125,19 +126,23 @@ class Control:
         """What the rules that hold say about the rows of a table; None if no rule holds."""
         return self._tables[table].applied(self._masks(table), self._holding) if any(self._holding) else None
 
-    def _affects(self, what: str, effect: str, name: str, text: str | None = None) -> bool:
-        """Whether a rule that holds has an effect on a series, which may be unknown."""
-        known = self._by_name[what]
-        found = known.get(name)
-        if found is None:
-            both = zip(self._rules, self._holding, strict=True)
-            found = any(h and getattr(r, effect) and r.selector.matches(name, text) for r, h in both)
-            known[name] = found
-        return found
+    def _holding_with(self, effect: str) -> list[Rule]:
+        """The rules that hold and have an effect."""
+        both = zip(self._rules, self._holding, strict=True)
+        return [rule for rule, holds in both if holds and getattr(rule, effect)]
 
     def muted(self, name: str) -> bool:
-        """Whether a rule mutes a series, host or service."""
-        return bool(self._rules) and self._affects(MUTED, "mute", name, self._state.text_of(name))
+        """Whether a rule mutes a series, host or service, which may be unknown."""
+        rules = self._holding_with("mute")
+        if not rules:
+            return False
+        found = self._muted.get(name)
+        if found is None:
+            if len(self._muted) >= MOST_ASKED:
+                self._muted.clear()
+            text = self._state.text_of(name)
+            found = self._muted[name] = any(rule.selector.matches(name, text) for rule in rules)
+        return found
 
     def held(self, table: str, row: int) -> bool:
         """Whether a rule keeps a row of a table from being learnt."""
@@ -150,14 +155,19 @@ class Control:
         return applied is not None and bool(applied.planned[self._state.counts.index[name]])
 
     def planned_rows(self, rows: Windows) -> Bools | None:
-        """Which rows are of planned series, `(n,)`; None if none is."""
-        if not any(holds and rule.planned for rule, holds in zip(self._rules, self._holding, strict=True)):
+        """Which rows are of planned series, `(n,)`; None if none is. Most have no place in the tables yet, or never will have one."""
+        rules = self._holding_with("planned")
+        if not rules:
             return None
-        both = zip(rows.series.tolist(), rows.template.tolist(), strict=True)
-        affected = [
-            self._affects(PLANNED, "planned", name, reasons.short(text) if text else None) for name, text in both
-        ]
-        found = np.array(affected, dtype=bool)
+        names, before = rows.series.tolist(), self._planned
+        new = [at for at, name in enumerate(names) if name not in before]
+        texts = [reasons.short(text) if text else None for text in rows.template[new].tolist()]
+        parts = SeriesParts([parse(names[at]) for at in new], texts)
+        affected = np.any([rule.selector.mask(parts) for rule in rules], axis=0).tolist()
+        added = {names[at]: is_planned for at, is_planned in zip(new, affected, strict=True)}
+        # of this window alone: senders choose the names
+        self._planned = {name: added[name] if name in added else before[name] for name in names}
+        found = np.fromiter(self._planned.values(), dtype=bool, count=len(names))
         return found if found.any() else None
 
     def planned(self, table: str) -> Ints:

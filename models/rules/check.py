@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from models.core.series import parse
 from models.records.records import INFO
 from models.rules.route import Route
-from models.rules.rule import NUMBERS, SELECTED, Rule
+from models.rules.rule import NUMBERS, SELECTED, Rule, SeriesParts
 
 EXAMPLES = 3
 # Kinds of series that a key has an effect on; the other keys have one on all.
@@ -53,7 +53,8 @@ def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[li
         One explanation for each rule, and warnings as sentences.
     """
     known = dict(series) | dict.fromkeys(places(series))
-    matched = [{name for name, text in known.items() if rule.selector.matches(name, text)} for rule in rules]
+    parts = SeriesParts([parse(name) for name in known], list(known.values()))
+    matched = [set(itertools.compress(known, rule.selector.mask(parts).tolist())) for rule in rules]
     found = [explained(rule, number, matched[number]) for number, rule in enumerate(rules)]
     warnings: list[str] = []
     for number, rule in enumerate(rules):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from models.core.arrays import Bools, Ints
 from models.core.series import LEVELS, PARTS, SERIES_KINDS, Series, parse
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -31,12 +33,11 @@ DAY_MINUTES = 1440
 FIRST_YEAR, LAST_YEAR = 1970, 2200
 SELECTED = ("host", "service", "metric", "level", "template", "kind")
 REGEX = "re:"
-MOST_KNOWN = 20_000  # answers kept by a selector
+BARE_METRIC, TEXT = "metric without labels", "text of the template"  # parts that a name has besides
 OF_MACHINES = ("localtime", "posixrules")  # each machine has its own: results would depend on it
 LARGEST = 1e15  # as of the values of metrics
 
 Instant = str | datetime | None
-Matcher = Callable[[str], bool]
 
 
 class Selector:
@@ -44,70 +45,103 @@ class Selector:
 
     A pattern is a glob (`*`, `?`, `[abc]`), or after `re:` a regular expression of RE2, for the whole of the part. Case matters. A
     glob for a metric without `{` matches any labels. A pattern for a template is compared with its id and with the beginning
-    of its text.
+    of its text. Nothing is remembered: names are what senders choose, and there is no end of them.
     """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         """Raises ValueError for a malformed pattern."""
-        self._patterns = {part: matcher(part, text) for part, text in patterns.items()}
-        self._any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
-        self._known: dict[tuple[str, str], bool] = {}
+        any_labels = "{" not in patterns.get("metric", "{") and not patterns["metric"].startswith(REGEX)
+        self._patterns = [
+            (BARE_METRIC if part == "metric" and any_labels else part, Matcher(part, text))
+            for part, text in patterns.items()
+        ]
 
     def matches(self, name: str, text: str | None = None) -> bool:
         """Whether a series matches; `text` is the beginning of its template, if it has one."""
-        return self.selects(parse(name), text)
+        return bool(self.mask(SeriesParts([parse(name)], [text]))[0])
 
-    def selects(self, series: Series, text: str | None = None) -> bool:
-        """As `matches`, of the parts of a name."""
-        return all(self._part(part, series, text) for part in self._patterns)
-
-    def _part(self, part: str, series: Series, text: str | None) -> bool:
-        if part == "template":
-            return bool(series.template_id) and (
-                self._fits(part, series.template_id) or (text is not None and self._fits(part, text))
-            )
-        value: str = getattr(series, part)
-        if part == "metric" and self._any_labels:
-            value = value.split("{", 1)[0]
-        return bool(value) and self._fits(part, value)
-
-    def _fits(self, part: str, value: str) -> bool:
-        """Whether a pattern matches. Parts are shared by many series, so answers are kept."""
-        found = self._known.get((part, value))
-        if found is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            found = self._known[part, value] = self._patterns[part](value)
+    def mask(self, series: SeriesParts) -> Bools:
+        """Which of many series match, `(n,)`."""
+        found = np.ones(len(series), dtype=bool)
+        for part, pattern in self._patterns:
+            fits = series.fitting(part, pattern)
+            found &= (fits | series.fitting(TEXT, pattern)) if part == "template" else fits
         return found
 
 
-def matcher(part: str, text: str) -> Matcher:
-    """Whether a pattern matches the whole of a text. Raises ValueError for a malformed pattern.
+class SeriesParts:
+    """The parts of the names of many series, for patterns: each distinct text is compared once."""
+
+    def __init__(self, series: Sequence[Series], texts: Sequence[str | None]) -> None:
+        """`texts` are the beginnings of their templates, None where there is none."""
+        self._series, self._texts = series, texts
+        self._parts: dict[str, tuple[list[str], Ints]] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def fitting(self, part: str, pattern: Matcher) -> Bools:
+        """Which series have the part and match a pattern for it, `(n,)`."""
+        if part not in self._parts:
+            texts = self._texts_of(part)
+            distinct = dict.fromkeys(texts)
+            places = {text: at for at, text in enumerate(distinct)}
+            self._parts[part] = list(distinct), np.array([places[text] for text in texts], dtype=np.int64)
+        known, at = self._parts[part]
+        fits = np.array([bool(text) for text in known], dtype=bool) & pattern.of(known)
+        found: Bools = fits[at]
+        return found
+
+    def _texts_of(self, part: str) -> list[str]:
+        """The texts of a part, empty where a series has none."""
+        if part == BARE_METRIC:
+            return [one.metric.partition("{")[0] for one in self._series]
+        if part == TEXT:
+            pairs = zip(self._series, self._texts, strict=True)
+            return [text if one.template_id and text else "" for one, text in pairs]
+        return [getattr(one, "template_id" if part == "template" else part) for one in self._series]
+
+
+class Matcher:
+    """A pattern for the whole of a text.
 
     Regular expressions are RE2's, whose time is linear in the length of the text: names are what senders choose. A glob as Python
     translates it never goes back behind a `*`.
     """
-    if not text.startswith(REGEX):
-        glob = re.compile(fnmatch.translate(text))
-        return lambda value: glob.match(value) is not None
-    expression = text.removeprefix(REGEX)
-    try:
-        pc.match_substring_regex(pa.scalar(""), pattern=expression)
-    except pa.ArrowInvalid as error:
-        msg = f"{part} is {text!r}, which is no regular expression of RE2: {error}"
-        raise ValueError(msg) from error
-    whole = rf"\A(?:{expression})\z"
-    return lambda value: bool(pc.match_substring_regex(pa.scalar(value), pattern=whole).as_py())
+
+    def __init__(self, part: str, text: str) -> None:
+        """Raises ValueError for a malformed pattern."""
+        self._glob = None if text.startswith(REGEX) else re.compile(fnmatch.translate(text))
+        expression = text.removeprefix(REGEX)
+        self._whole = rf"\A(?:{expression})\z"
+        if self._glob is None:
+            try:
+                pc.match_substring_regex(pa.scalar(""), pattern=expression)
+            except pa.ArrowInvalid as error:
+                msg = f"{part} is {text!r}, which is no regular expression of RE2: {error}"
+                raise ValueError(msg) from error
+
+    def __call__(self, text: str) -> bool:
+        """Whether a text matches."""
+        return bool(self.of([text])[0])
+
+    def of(self, texts: Sequence[str]) -> Bools:
+        """Which of several texts match, `(n,)`: regular expressions are compiled once for all of them, which takes longer than a text."""
+        if self._glob is not None:
+            match = self._glob.match
+            return np.array([match(text) is not None for text in texts], dtype=bool)
+        found = pc.match_substring_regex(pa.array(texts, pa.string()), pattern=self._whole)
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def check_selected(patterns: Mapping[str, str]) -> None:
     """Raise ValueError for patterns that no series can match: a kind or level that there is none of, or parts that no kind has together."""
     for part, known in {"kind": SERIES_KINDS, "level": LEVELS}.items():
-        if part in patterns and not any(map(matcher(part, patterns[part]), known)):
+        if part in patterns and not any(map(Matcher(part, patterns[part]), known)):
             msg = f"{part} is {patterns[part]!r}, which no series has; there are {', '.join(known)}"
             raise ValueError(msg)
     check_filled(patterns)
-    kind = matcher("kind", patterns.get("kind", "*"))
+    kind = Matcher("kind", patterns.get("kind", "*"))
     parts = [part for part in patterns if part != "kind"]
     if not any(kind(name) and set(parts) <= set(own) for name, own in PARTS.items()):
         of = f" of kind {patterns['kind']!r}" if "kind" in patterns else ""
@@ -130,7 +164,7 @@ def place_patterns(host: str | None, service: str | None, labels: Mapping[str, s
     given = {"host": host, "service": service} | {f"labels.{name}": text for name, text in labels.items()}
     patterns = {part: text for part, text in given.items() if text is not None}
     check_filled(patterns)
-    return {part: matcher(part, text) for part, text in patterns.items()}
+    return {part: Matcher(part, text) for part, text in patterns.items()}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
 from models.core.series import parse
-from models.rules.rule import FLAGS, Rule
+from models.rules.rule import FLAGS, Rule, SeriesParts
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,9 @@ class RuleTable:
 
 def matched(rules: Sequence[Rule], names: Sequence[str], texts: dict[str, str], prefix: str) -> Bools:
     """Which rules match which names, `(rules, n)`, as `RuleTable.masks`."""
-    found = np.zeros((len(rules), len(names)), dtype=bool)
-    for at, name in enumerate(names):
-        series = parse(prefix + name)
-        text = texts.get(series.template_id) if series.template_id else None
-        found[:, at] = [rule.selector.selects(series, text) for rule in rules]
-    return found
+    series = [parse(prefix + name) for name in names]
+    parts = SeriesParts(series, [texts.get(one.template_id) if one.template_id else None for one in series])
+    return np.array([rule.selector.mask(parts) for rule in rules], dtype=bool).reshape(len(rules), len(names))
 
 
 def own_or(own: Floats, usual: Floats | float) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from support.control_stories import (
 )
 from support.fleet_story import START, WINDOW, DetectorRun, words
 
+from models.core.limits import LimitParameters
 from models.detection.detector import ShardDetector
 from models.rules.rule import Rule
 
@@ -113,6 +115,18 @@ def test_planned_metrics_and_lines_that_stop_are_not_missed() -> None:
 
 
 # --- mute
+
+
+def test_names_that_somebody_makes_up_during_a_planned_event_are_not_remembered() -> None:
+    one = run(Rule(host="h-1", planned=True, **between(0, 100)), limits=LimitParameters(metrics_per_host=100))
+    for k in range(30):
+        if k == 5:
+            tracemalloc.start()
+        one.play([{f"gauge/h-2/web/{k}.{i}": 1.0 for i in range(1_000)}])
+        one.scores.clear()
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 1_000_000  # each name that ever came was: 5 MB
 
 
 def test_a_mute_changes_what_is_said_and_nothing_else() -> None:
