@@ -33,7 +33,10 @@ from models.templates.merging import Merge
 
 FIRST = "template/"  # names of templates begin so
 MOST_COMPARED = 100  # new templates of a host and window that are compared with the others; more are taken in only
-MOST_ALIASES = 200_000  # names of merged templates that are remembered to be quick; it does not change an answer
+MOST_ALIASES = (
+    16 << 20
+)  # characters of names of merged templates that are remembered to be quick; it does not change an answer
+OF_ALIAS = 250  # characters that one counts for besides: what is kept beside its names
 
 
 class TemplateMerging:
@@ -44,6 +47,7 @@ class TemplateMerging:
         # Series and text of the template by the name that `extract` gave.
         self._aliases: dict[str, tuple[str, str]] = {}
         self._aliased: dict[str, list[str]] = {}  # names in `_aliases` by context
+        self._remembered = 0  # characters of all since they were last forgotten
         self._fresh: dict[tuple[str, str], list[str]] = {}  # context and text that came with this window: series
         self._gone: set[str] = set()  # series that have become part of others in this window
 
@@ -67,8 +71,8 @@ class TemplateMerging:
         names, index = rows.series[templates].tolist(), self._state.counts.index
         if index.keys() >= set(names):
             return rows, []
-        if len(self._aliases) > MOST_ALIASES:
-            self._aliases, self._aliased = {}, {}
+        if self._remembered > MOST_ALIASES:
+            self.forget()
         texts = rows.template[templates].tolist()
         unknown = [at for at, name in enumerate(names) if name not in index and name not in self._aliases and texts[at]]
         events = self._take_in([(names[at], texts[at]) for at in unknown])
@@ -97,7 +101,7 @@ class TemplateMerging:
 
     def forget(self) -> None:
         """Note that series were forgotten."""
-        self._aliases, self._aliased = {}, {}
+        self._aliases, self._aliased, self._remembered = {}, {}, 0
 
     def _take_in(self, unknown: Iterable[tuple[str, str]]) -> list[EpisodeEvent]:
         """Take in templates that have no series, by the names that `extract` gave and their texts, in this order."""
@@ -133,6 +137,7 @@ class TemplateMerging:
             self._fresh[context, merged].append(found)
         if found != name:
             self._aliases[name] = found, merged
+            self._remembered += len(name) + len(found) + OF_ALIAS
             self._aliased.setdefault(context, []).append(name)
         return found, merged
 

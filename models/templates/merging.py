@@ -25,6 +25,9 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from models.core.arrays import Bools, Ints
 from models.templates.extraction import collapsed
 
 __all__ = ["Merge", "TemplateMerger", "merged"]
@@ -37,7 +40,7 @@ MOST_ALIKE = 200  # of one shape
 MOST_TOKENS = 128  # of a template that takes part: about 64 words
 MOST_HOLES = 8  # sets of known parameters that a template is compared without
 
-PLACE = "<*>"
+PLACE = sys.intern("<*>")
 _IN_WORD = r"[\w$@+\-\x80-\U0010ffff]"  # all that is not ASCII
 _TOKEN = re.compile(rf"<\*>|{_IN_WORD}+(?:\.{_IN_WORD}+)*|\s|[^\w\s]", re.ASCII)
 _WORD = re.compile(rf"<\*>|{_IN_WORD}(?:(?:\.?{_IN_WORD})++|(?<![_$@+-]))", re.ASCII)  # a sign alone is none
@@ -69,7 +72,7 @@ class TemplateMerger:
 
     def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
         """Go on from the `patterns` of another merger, in their order."""
-        self._of_shape: dict[str, list[Tokens]] = {}
+        self._of_shape: dict[str, _Alike] = {}
         self._text: dict[Tokens, str] = {}  # of each pattern, in order
         self._uses: Counter[str] = Counter()  # patterns of each text
         for pattern, text in patterns:
@@ -95,16 +98,17 @@ class TemplateMerger:
             return own
         if len(tokens) > MOST_TOKENS:
             return template
-        covering = next((one for one in self._of_shape.get(_shape(tokens), ()) if _covers(one, tokens)), None)
+        alike = self._of_shape.get(_shape(tokens))
+        covering = None if alike is None else alike.covering(tokens)
         return template if covering is None else self._text[covering]
 
     def add(self, template: str, *, merge: bool = True) -> Merge | None:
         """Take in a template. Answers which templates have become one by it; none do without `merge`."""
         tokens = _tokens(template)
-        alike = self._of_shape.get(_shape(tokens), [])
-        if tokens in self._text or len(tokens) > MOST_TOKENS or any(_covers(one, tokens) for one in alike):
+        if tokens in self._text or len(tokens) > MOST_TOKENS or len(self._text) >= MOST_PATTERNS:
             return None
-        if len(self._text) >= MOST_PATTERNS or len(alike) >= MOST_ALIKE:
+        alike = self._of_shape.get(_shape(tokens))
+        if alike is not None and (len(alike) >= MOST_ALIKE or alike.covering(tokens) is not None):
             return None
         self._insert(tokens, template)
         return self._merge(tokens) if merge else None
@@ -118,7 +122,7 @@ class TemplateMerger:
         """Merge the template that came last with others, and what they become with further ones."""
         alike, before = self._of_shape[_shape(tokens)], set[str]()
         while (general := _generalised(tokens, alike)) is not None:
-            for one in [one for one in alike if _covers(general, one)]:
+            for one in [one for one in alike.patterns if _covers(general, one)]:
                 before.add(self._text[one])
                 self._remove(one)
             tokens = general
@@ -131,7 +135,10 @@ class TemplateMerger:
     def _insert(self, tokens: Tokens, text: str) -> None:
         self._text[tokens] = sys.intern(text)
         self._uses[text] += 1
-        self._of_shape.setdefault(_shape(tokens), []).append(tokens)
+        shape = _shape(tokens)
+        if shape not in self._of_shape:
+            self._of_shape[shape] = _Alike(len(tokens))
+        self._of_shape[shape].append(tokens)
 
     def _remove(self, tokens: Tokens) -> None:
         text, shape = self._text.pop(tokens), _shape(tokens)
@@ -139,8 +146,63 @@ class TemplateMerger:
         if not self._uses[text]:
             del self._uses[text]
         self._of_shape[shape].remove(tokens)
-        if not self._of_shape[shape]:
+        if not len(self._of_shape[shape]):
             del self._of_shape[shape]
+
+
+class _Alike:
+    """The patterns of one shape in their order, so that a template is compared with all of them at once: senders choose how many there are.
+
+    Tokens are interned, so equal ones have one address, which is a number: a row for each pattern, `(n, tokens)`.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.patterns: list[Tokens] = []
+        self._room = np.empty((4, size), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    @property
+    def _rows(self) -> Ints:
+        return self._room[: len(self.patterns)]
+
+    def append(self, tokens: Tokens) -> None:
+        """Add a pattern."""
+        if len(self.patterns) == len(self._room):
+            self._room = np.concatenate([self._room, np.empty_like(self._room)])
+        self._room[len(self.patterns)] = _addresses(tokens)
+        self.patterns.append(tokens)
+
+    def remove(self, tokens: Tokens) -> None:
+        """Take a pattern away."""
+        at = self.patterns.index(tokens)
+        self._room[at : len(self.patterns) - 1] = self._room[at + 1 : len(self.patterns)]
+        del self.patterns[at]
+
+    def covering(self, tokens: Tokens) -> Tokens | None:
+        """The first pattern that a template is, but for its parameters."""
+        rows = self._rows
+        fits = ((rows == _addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
+        return next((one for at in np.flatnonzero(fits).tolist() if _covers(one := self.patterns[at], tokens)), None)
+
+    def differing(self, base: Tokens) -> Bools:
+        """Where each pattern differs from a template, the parameters of that aside, `(n, tokens)`."""
+        own = _addresses(base)
+        found: Bools = (self._rows != own) & (own != id(PLACE))
+        return found
+
+    def nearly(self, tokens: Tokens) -> list[Tokens]:
+        """The patterns with parameters that a template is, these aside, but for one place at most."""
+        rows = self._rows
+        places = rows == id(PLACE)
+        fits = places.any(axis=1) & (((rows != _addresses(tokens)) & ~places).sum(axis=1) <= 1)
+        return [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
+
+
+def _addresses(tokens: Tokens) -> Ints:
+    """A number for each token: the same for equal ones, while both are there."""
+    return np.fromiter(map(id, tokens), dtype=np.int64, count=len(tokens))
 
 
 def merged(templates: Sequence[str]) -> list[str]:
@@ -179,13 +241,10 @@ def _covers(general: Tokens, tokens: Tokens) -> bool:
     return general == tokens or _equal_words(general) >= LEAST_EQUAL
 
 
-def _generalised(tokens: Tokens, alike: list[Tokens]) -> Tokens | None:
+def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
     """The template that `tokens` and others of its shape become, if there were enough of them."""
     for base in _without_known(tokens, alike):
-        others: dict[tuple[int, ...], list[Tokens]] = {}
-        for one in alike:
-            others.setdefault(_differences(base, one), []).append(one)
-        others.pop((), None)
+        others = _by_differences(base, alike)
         first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
         for places in sorted(others, key=lambda found: (len(found), found)):
             # One after the other: most end with the first, and there may be sixty of them.
@@ -198,29 +257,26 @@ def _generalised(tokens: Tokens, alike: list[Tokens]) -> Tokens | None:
     return None
 
 
-def _without_known(tokens: Tokens, alike: list[Tokens]) -> list[Tokens]:
+def _without_known(tokens: Tokens, alike: _Alike) -> list[Tokens]:
     """The template itself, and without the words where others have parameters that differ from it in one more word at most."""
     found = {tokens: None}
-    for one in alike:
-        if PLACE in one and len(found) <= MOST_HOLES and _differs_once(one, tokens):
+    for one in alike.nearly(tokens):
+        if len(found) <= MOST_HOLES:
             found[tuple(PLACE if a == PLACE else b for a, b in zip(one, tokens, strict=True))] = None
     return list(found)
 
 
-def _differs_once(general: Tokens, tokens: Tokens) -> bool:
-    """Whether a template is another one, its parameters aside, but for one place at most."""
-    found = 0
-    for a, b in zip(general, tokens, strict=True):
-        if b != a != PLACE:
-            if found:
-                return False
-            found = 1
-    return True
-
-
-def _differences(base: Tokens, one: Tokens) -> tuple[int, ...]:
-    """The places where two templates of a shape differ, the parameters of the first aside."""
-    return tuple(at for at, (a, b) in enumerate(zip(base, one, strict=True)) if b != a != PLACE)
+def _by_differences(base: Tokens, alike: _Alike) -> dict[tuple[int, ...], list[Tokens]]:
+    """The templates of a shape that differ from another one, by the places where they do, the parameters of that one aside."""
+    differing = alike.differing(base)
+    own: dict[bytes, list[int]] = {}
+    for at, key in enumerate(np.packbits(differing, axis=1)):
+        own.setdefault(key.tobytes(), []).append(at)
+    found = {
+        tuple(np.flatnonzero(differing[rows[0]]).tolist()): [alike.patterns[at] for at in rows] for rows in own.values()
+    }
+    found.pop((), None)
+    return found
 
 
 def _are_many(words: set[str], factor: int) -> bool:
