@@ -240,14 +240,13 @@ def _typed(kind: Any, value: Any) -> Any:
     """A value of JSON as this type. Raises ValueError or AttributeError for one of another type, or out of its range."""
     if is_dataclass(kind):
         return parsed(cast("type", kind), value)
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        msg = "is out of range"
+        raise ValueError(msg)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value) if abs(value) < LARGEST else math.inf
-    whole = kind is int and not isinstance(value, bool)
+        value = float(value)
     if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
         msg = f"is a {type(value).__name__}"
-        raise ValueError(msg)
-    if whole and abs(value) >= LARGEST:
-        msg = "is out of range"
         raise ValueError(msg)
     if kind is str:
         value.encode()  # half of a pair is legal in JSON, and a ValueError here: nothing that is written could hold it

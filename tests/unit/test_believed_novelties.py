@@ -98,7 +98,7 @@ def test_what_is_believed_is_never_fatal(seed: int) -> None:
     "change",
     [
         *({name: text} for name in ("reason", "part", "unit", "sample") for text in ("\ud800", "\udc00\ud800")),
-        *({name: 1e101} for name in ("score", "evidence", "value", "lower")),
+        *({name: number} for name in ("score", "evidence", "value", "lower") for number in (1e101, 2**63, -(10**400))),
         {"score": float("nan")},
         {"start": 2**63},
     ],
