@@ -7,10 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from models.records.records import EpisodeEvent, episode_id
-from models.stats.interval_distance import in_widths, two_farthest
+from models.stats.interval_distance import in_widths_of_one, two_farthest_of_one
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
@@ -167,9 +165,8 @@ class Episode:
     def measure(self, value: float) -> None:
         """Take in the distance of another value from what was expected of its first window."""
         if self.began_with:
-            distance = in_widths(*np.array([value, *self.began_with])[:, None])
-            known = np.array([self.farthest]), np.array([self.second or 0.0])
-            self.farthest, self.second = (float(number[0]) for number in two_farthest(*known, distance))
+            distance = in_widths_of_one(value, *self.began_with)
+            self.farthest, self.second = two_farthest_of_one(self.farthest, self.second or 0.0, distance)
 
     @property
     def certainty(self) -> float:

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from models.core.calls import calls_of
 from models.core.series import parse
 from models.incidents.cause import Suspect
 from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
-from models.stats.interval_distance import BORDER, in_widths
+from models.stats.interval_distance import BORDER, in_widths_of_one
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
@@ -118,7 +116,7 @@ def strength_of(event: EpisodeEvent) -> float:
     if math.isfinite(event.strength):
         return event.strength
     interval = (event.value, event.typical, event.lower, event.upper)
-    found = float(in_widths(*(np.array([number]) for number in interval))[0])
+    found = in_widths_of_one(*interval)
     return found if math.isfinite(found) else BORDER
 
 

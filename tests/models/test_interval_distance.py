@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.stats.interval_distance import BORDER, LARGEST, in_widths, two_farthest
+from models.stats.interval_distance import (
+    BORDER,
+    LARGEST,
+    in_widths,
+    in_widths_of_one,
+    two_farthest,
+    two_farthest_of_one,
+)
 
 
 def distance(*numbers: float) -> float:
@@ -40,3 +47,18 @@ def test_two_farthest_are_the_first_of_the_sorted_distances(distances: list[floa
         farthest, second = two_farthest(farthest, second, np.array([one]))
     assert [farthest[0], second[0]] == sorted(distances, reverse=True)[:2]
     assert two_farthest(farthest, second, np.array([math.nan])) == (farthest, second)
+
+
+NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, -1e15, 1.7e308, -1.7e308])
+
+
+@given(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS))
+def test_one_value_has_the_distance_that_it_has_among_many_to_the_bit(numbers: tuple[float, ...]) -> None:
+    with np.errstate(over="ignore"):
+        many = np.float64(distance(*numbers))
+    assert np.float64(in_widths_of_one(*numbers)).tobytes() == many.tobytes() or math.isnan(many)
+    for farthest, second in ((0.0, 0.0), (3.0, 1.0), (LARGEST, LARGEST)):
+        found = two_farthest_of_one(farthest, second, float(many))
+        assert found == tuple(
+            float(one[0]) for one in two_farthest(*(np.array([one]) for one in (farthest, second, many)))
+        )
