@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from app.notify.incident import ReadIncident
 from app.notify.links import Links
@@ -163,4 +163,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _clock(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    """A time as people where this process runs write it (`TZ`, or that of the machine), with the zone's name."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -347,3 +349,19 @@ def test_a_message_is_bounded_and_has_no_line_that_is_not_ours() -> None:
     assert len(note.title) <= LONGEST_TITLE and len(note.text) <= LONGEST_TEXT
     assert "\n" not in note.title and len(note.text.splitlines()) <= 5
     assert note.link == f"https://kappa.example.net/incident?incident={one.id}&version=live"
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as within:
+        within.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_times_are_those_of_where_notifications_come_from() -> None:
+    begun = int(datetime(2026, 7, 5, 10, tzinfo=UTC).timestamp() * 1000)
+    text = of_incident(incident(start=begun), "open", "k", Links()).text
+    assert "since 2026-07-05 12:00:00 CEST" in text.splitlines()
