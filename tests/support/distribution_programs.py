@@ -29,8 +29,8 @@ PACKAGES = {
     "promtool": ("prometheus",),
     "prometheus-alertmanager": ("prometheus-alertmanager",),
 }
-FIXED = ("prometheus-alertmanager",)  # looks for its files in /usr/share, wherever it was unpacked
-NOT_MOVED = "it cannot run where it is only unpacked"
+# What a program takes for the folder of its package, wherever that was unpacked, and the same, as long, from the folder in which it is started.
+FIXED = {"prometheus-alertmanager": (b"/usr/share/prometheus/", b"usr//share/prometheus/")}
 PARTS = {
     "rsyslogd": ("usr/lib/*/rsyslog/omkafka.so",),
     "collectd": ("usr/lib/collectd/write_kafka.so", "usr/lib/*/libyajl.so.2"),
@@ -39,7 +39,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class DistributionProgram:
-    """A program, and the folder that stands for `/` in its package."""
+    """A program, and the folder that stands for `/` in its package. In that folder it has to be started."""
 
     path: Path
     root: Path
@@ -57,7 +57,7 @@ class DistributionProgram:
 
 def program(name: str) -> DistributionProgram:
     """A program by its name. Skips the test where it is not installed and cannot be fetched."""
-    found = installed(name) or (NOT_MOVED if name in FIXED else unpacked(PACKAGES[name], name))
+    found = installed(name) or unpacked(PACKAGES[name], name)
     if isinstance(found, str):
         pytest.skip(f"{name} is not installed, and {found}: apt-get install {' '.join(PACKAGES[name])}")
     return found
@@ -75,8 +75,13 @@ def unpacked(packages: Sequence[str], name: str) -> DistributionProgram | str:
     """A program of packages that are fetched if they are not there yet, or why they could not be."""
     root = FOLDER / packages[0]
     problem = "" if root.is_dir() else fetched(packages, root)
-    found = [root / place / name for place in ("usr/bin", "usr/sbin") if (root / place / name).exists()]
+    found = within(root, name)
     return DistributionProgram(found[0], root) if found else problem or f"{root} is without it"
+
+
+def within(root: Path, name: str) -> list[Path]:
+    """Where a program is in its unpacked package."""
+    return [root / place / name for place in ("usr/bin", "usr/sbin") if (root / place / name).exists()]
 
 
 def fetched(packages: Sequence[str], root: Path) -> str:
@@ -89,6 +94,7 @@ def fetched(packages: Sequence[str], root: Path) -> str:
             run(["apt-get", *QUICKLY, "download", *packages], folder)
             for package in sorted(Path(folder).glob("*.deb")):
                 run(["dpkg", "-x", str(package), "root"], folder)
+            let_move(Path(folder) / "root")
         except subprocess.TimeoutExpired:
             return f"could not be fetched within {SECONDS:g} s"
         except subprocess.CalledProcessError as error:
@@ -96,6 +102,14 @@ def fetched(packages: Sequence[str], root: Path) -> str:
         if not root.exists():  # another process may have been faster
             (Path(folder) / "root").rename(root)
     return ""
+
+
+def let_move(root: Path) -> None:
+    """Have the programs of FIXED find their packages in the folder in which they are started: Alertmanager reads the template of its messages."""
+    for name, (there, here) in FIXED.items():
+        for file in within(root, name):
+            assert len(there) == len(here)
+            file.write_bytes(file.read_bytes().replace(there, here))
 
 
 def run(command: Sequence[str], folder: str) -> None:

@@ -24,10 +24,12 @@ SECONDS = 60.0
 
 
 @contextmanager
-def serving(folder: Path, name: str, command: Sequence[str], url: str) -> Iterator[str]:
-    """A server that says at `/-/ready` that it is; its address."""
+def serving(folder: Path, name: str, options: Sequence[str], url: str) -> Iterator[str]:
+    """A server that says at `/-/ready` that it is; its address. The test is skipped where there is none."""
+    own = program(name)
+    command = [str(own.path), *(f"--{one}" for one in options)]
     with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=own.root, stdout=log, stderr=log)
     try:
         until(lambda: ready(url) or process.poll() is not None, (folder / f"{name}.log").read_text)
         assert process.poll() is None, (folder / f"{name}.log").read_text()
@@ -38,32 +40,24 @@ def serving(folder: Path, name: str, command: Sequence[str], url: str) -> Iterat
 
 
 def prometheus(folder: Path, target: str, alertmanager: str) -> Any:
-    """A Prometheus with the configuration of the example, but for the target, the Alertmanager, and how often it looks.
-
-    The test is skipped where there is none.
-    """
+    """A Prometheus with the configuration of the example, but for the target, the Alertmanager, and how often it looks."""
     port, text = free_port(None), EXAMPLE.read_text()
     for old, new in {"127.0.0.1:9464": target, "127.0.0.1:9093": alertmanager.partition("//")[2]}.items():
         assert text.count(old) == 1
         text = text.replace(old, new)
     (folder / "prometheus.yml").write_text(text.replace("interval: 15s", "interval: 1s"))
     shutil.copy(RULES, folder)
-    options = ("config.file=prometheus.yml", "storage.tsdb.path=data", f"web.listen-address={LOOPBACK}:{port}")
-    command = [str(program("prometheus").path), *(f"--{one}" for one in options)]
-    return serving(folder, "prometheus", command, f"http://{LOOPBACK}:{port}")
+    files = (f"config.file={folder / 'prometheus.yml'}", f"storage.tsdb.path={folder / 'data'}")
+    return serving(folder, "prometheus", (*files, f"web.listen-address={LOOPBACK}:{port}"), f"http://{LOOPBACK}:{port}")
 
 
 def alertmanager(folder: Path) -> Any:
-    """An Alertmanager, alone, that tells nobody. The test is skipped where there is none."""
+    """An Alertmanager, alone, that tells nobody."""
     port, file = free_port(None), folder / "alertmanager.yml"
     file.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
-    options = (f"config.file={file}", f"storage.path={folder / 'alerts'}", f"web.listen-address={LOOPBACK}:{port}")
-    command = [
-        str(program("prometheus-alertmanager").path),
-        *(f"--{one}" for one in options),
-        "--cluster.listen-address=",
-    ]
-    return serving(folder, "alertmanager", command, f"http://{LOOPBACK}:{port}")
+    files = (f"config.file={file}", f"storage.path={folder / 'alerts'}")
+    options = (*files, f"web.listen-address={LOOPBACK}:{port}", "cluster.listen-address=")
+    return serving(folder, "prometheus-alertmanager", options, f"http://{LOOPBACK}:{port}")
 
 
 def ready(url: str) -> bool:
