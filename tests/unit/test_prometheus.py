@@ -68,9 +68,14 @@ def test_the_example_scrapes_the_port_of_the_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("check", "config", str(FOLDER / "prometheus.yml")), ("test", "rules", str(TESTS))]
+    "command",
+    [
+        ("check", "config", str(FOLDER / "prometheus.yml")),
+        ("check", "config", str(PROJECT / "docs" / "inputs" / "prometheus.yml")),
+        ("test", "rules", str(TESTS)),
+    ],
 )
-def test_promtool_accepts_the_example_and_each_alert_fires_when_it_should(command: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_examples_and_each_alert_fires_when_it_should(command: tuple[str, ...]) -> None:
     done = subprocess.run(
         [program("promtool").path, *command], capture_output=True, text=True, check=False, timeout=120
     )
