@@ -129,11 +129,11 @@ def about_kappa(key: str, status: str, alertname: str, text: str, start: int, no
     )
 
 
-def trial(now_ms: int) -> Notification:
-    """What a channel is tried with: it opens nothing that somebody would have to close."""
+def trial(now_ms: int, status: str = "close") -> Notification:
+    """What a channel is tried with. `status`: close, so that it opens nothing that somebody would have to close; open where that ends by itself."""
     return Notification(
         key=f"test-{now_ms}",
-        status="close",
+        status=status,
         severity="info",
         kind="new",
         version="",

@@ -22,7 +22,7 @@ import apprise
 import pytest
 from aiosmtpd.controller import Controller
 from support.incident_records import alarm, incident
-from support.prometheus_servers import alertmanager, alerts
+from support.prometheus_servers import alertmanager, alerts, until
 from support.receiver import Answer, Receiver, receiving
 from typer.testing import CliRunner
 
@@ -327,6 +327,17 @@ def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) 
         assert (found["labels"]["alertname"], found["labels"]["incident"]) == ("KappaIncident", one.id)
         own.send(of_incident(incident(1, "close"), "close", one.id, Links(), raised.key), wall_clock() - 1)
         assert alerts(url) == []
+
+
+def test_the_trial_of_an_alertmanager_fires_and_ends_by_itself(tmp_path: Path) -> None:
+    with alertmanager(tmp_path) as url:
+        file = tmp_path / "kappa.toml"
+        file.write_text(f'[notify]\nresend_seconds = 1\n[notify.channels.ops]\nkind = "alertmanager"\nurl = "{url}"\n')
+        tried = CliRunner().invoke(main.app, ["notify", "test", "ops", "--config", str(file)])
+        assert tried.output == "ops: 200\n"
+        (one,) = alerts(url)
+        assert (one["labels"]["alertname"], one["status"]["state"]) == ("KappaTest", "active")
+        until(lambda: not alerts(url), lambda: "it did not end")
 
 
 def test_an_alertmanager_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
