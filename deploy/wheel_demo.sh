@@ -12,6 +12,7 @@ cd "$away"
 for file in build.txt requirements.txt; do
 	(cd "$dist" && "$away/venv/bin/pip" install --quiet --disable-pip-version-check --no-build-isolation -r "$file")
 done
+venv/bin/python -m models
 echo "wheel-demo: installed after $SECONDS s"
 # In an empty home: nothing of this user's is seen, and all that is needed is fetched.
 HOME="$away" venv/bin/kappa demo --minutes "${MINUTES:-20}" --until-notified
