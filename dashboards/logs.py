@@ -110,17 +110,18 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
     if not found.rates.total:
         st.caption(f"No line was counted in the last {view.words}.")
         return
-    minutes = view.length.total_seconds() / 60
     rows = found.rates.rows
-    rows = rows.assign(per_minute=rows["lines"] / minutes, where=rows["series"].map(located))
+    rows = rows.assign(where=rows["series"].map(located))
     each = duration(view.length / RATE_BUCKETS)
     config = {
         "text": text_column("message (click to see its series)", "large"),
         "where": text_column("where", 170),
-        "lines": count_column("lines", 80, help=f"In the last {view.words}."),
-        "per_minute": st.column_config.NumberColumn("lines/min", format="%.2f", width=80),
+        "share": st.column_config.NumberColumn(
+            "of all lines", format="percent", width=80, help=f"In the last {view.words}."
+        ),
+        "most": count_column("most lines/min", 100, help="In the window with the most lines."),
         "rate": st.column_config.LineChartColumn(
-            "over time", width="medium", y_min=0, help=f"Lines, a point for {each}."
+            "over time", width="medium", y_min=0, help=f"The most lines/min, a point for {each}."
         ),
         "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),

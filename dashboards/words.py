@@ -131,7 +131,7 @@ def measured(series: str) -> str:
     """The title of the value's axis: what it is, with its unit where that is known."""
     kind, _, rest = series.partition("/")
     if kind in ("logs", "template"):
-        return "lines in a window"
+        return "lines a minute"
     try:
         return parse(series).metric + (" (per second)" if kind == "counter" else "")
     except ValueError:

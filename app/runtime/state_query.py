@@ -153,7 +153,7 @@ def summary(series: str, numbers: Mapping[str, Any], p: DetectorParameters) -> d
         "spread": expected["spread"],
         "lower": None if warming else expected["lower"],
         "upper": None if warming else expected["upper"],
-        "unit": {"gauge": "", "counter": "/s"}.get(kind, "lines"),
+        "unit": {"gauge": "", "counter": "/s"}.get(kind, "lines/min"),
         "warming": warming,
         "windows_to_go": expected["windows_to_go"],
         "windows": int(numbers["rows"]),
@@ -163,16 +163,14 @@ def summary(series: str, numbers: Mapping[str, Any], p: DetectorParameters) -> d
 
 
 def of_count(numbers: Mapping[str, float], p: DetectorParameters) -> dict[str, Any]:
-    """What the model expects of a number of lines; the spread is the standard deviation of the negative binomial."""
+    """What the model expects of lines, a minute; the spread is the standard deviation of the negative binomial of a window."""
     columns = np.array([[value] for value in numbers.values()])
     belief = poisson.predict(columns, np.zeros(1), int(columns[poisson.SEEN, 0] + 1000 * p.window_seconds), p)
     lower, upper = belief.bounds(p.interval_probability)
     spread = np.sqrt(belief.mean + belief.mean**2 / belief.shape)
+    found = {"typical": belief.mean, "spread": spread, "lower": lower, "upper": upper}
     return {
-        "typical": float(belief.mean[0]),
-        "spread": float(spread[0]),
-        "lower": float(lower[0]),
-        "upper": float(upper[0]),
+        **{name: float(one[0]) * p.windows(minutes=1) for name, one in found.items()},
         "windows_to_go": numbers["windows_to_go"],
     }
 

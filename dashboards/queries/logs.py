@@ -29,7 +29,7 @@ NOVEL_COLUMNS = (
     "reason",
     "sample",
 )
-RATE = ("series", "text", "lines", "score", "latest", "rate")
+RATE = ("series", "text", "share", "most", "score", "latest", "rate")
 
 
 def novel_templates(client: Elasticsearch, version: str, span: Span) -> Listing:
@@ -84,20 +84,22 @@ def novel_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
 def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") -> Listing:
     """Series of templates by their lines in the span, or by their highest `score`: columns of RATE.
 
-    `text` is the template, None where scores do not hold it: `detect` wrote none before it was asked to. `rate` lists the lines
-    of equal parts of the span. Empty where scores are not indexed. `total` is not above MAX_RATES.
+    `text` is the template, None where scores do not hold it: `detect` wrote none before it was asked to. `share` is that of all lines in the
+    span, `most` the most lines a minute in a window, and `rate` lists these for equal parts of the span. Empty where scores are not indexed.
+    `total` is not above MAX_RATES.
     """
     milliseconds = max(1000, int(span.length.total_seconds() * 1000 / RATE_BUCKETS))
     bounds = {"min": int(span.start.timestamp() * 1000), "max": int(span.end.timestamp() * 1000)}
-    lines = {"sum": {"field": "novelty.value"}}
+    lines, most = ({how: {"field": "novelty.value"}} for how in ("sum", "max"))
     over_time = {
         "date_histogram": {"field": "@timestamp", "fixed_interval": f"{milliseconds}ms", "extended_bounds": bounds},
-        "aggs": {"lines": lines},
+        "aggs": {"most": most},
     }
     by_series = {
         "terms": {"field": "novelty.series", "size": MAX_RATES, "order": [{by: "desc"}, {"_key": "asc"}]},
         "aggs": {
             "lines": lines,
+            "most": most,
             "text": {"terms": {"field": "novelty.template", "size": 1}},
             "score": {"max": {"field": "novelty.score"}},
             "latest": {"max": {"field": "@timestamp"}},
@@ -105,15 +107,18 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
         },
     }
     query = all_of(within("@timestamp", span), {"prefix": {"novelty.series": "template/"}})
-    found = search(client, [alias_of("scores", version)], size=0, query=query, aggs={"series": by_series})
+    aggs = {"series": by_series, "lines": lines}
+    found = search(client, [alias_of("scores", version)], size=0, query=query, aggs=aggs)
+    whole = found.get("aggregations", {}).get("lines", {}).get("value") or 1.0
     rows = [
         {
             "series": bucket["key"],
             "text": next((text["key"] for text in bucket["text"]["buckets"]), None),
-            "lines": bucket["lines"]["value"],
+            "share": bucket["lines"]["value"] / whole,
+            "most": bucket["most"]["value"],
             "score": bucket["score"]["value"],
             "latest": moment(bucket["latest"]["value"]),
-            "rate": [inner["lines"]["value"] for inner in bucket["times"]["buckets"]],
+            "rate": [inner["most"]["value"] or 0.0 for inner in bucket["times"]["buckets"]],
         }
         for bucket in buckets(found, "series")
     ]

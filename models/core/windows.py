@@ -88,7 +88,7 @@ class Scores:
     score
         Surprise, -ln of a tail probability, nats; NaN while the model is warming up.
     value
-        The window's mean of a gauge, rate per second of a counter, or number of log lines.
+        The window's mean of a gauge, rate per second of a counter, log lines a minute.
     typical, lower, upper
         What was expected, and an interval around it, in the unit of `value`.
     kind

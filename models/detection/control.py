@@ -205,13 +205,13 @@ class Control:
 NUMBERS = ("score", "value", "typical", "lower", "upper", "health")
 
 
-def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
+def with_planned(scores: Scores, rows: Windows, planned: Bools, windows_per_minute: float) -> Scores:
     """Scores of all rows, of which the planned ones have a value alone; `scores` are those of the others."""
     size, kept = len(planned), np.flatnonzero(~planned)
     more = len(scores.series) - len(kept)
     at = np.concatenate([kept, size + np.arange(more)])
     columns = {name: np.full(size + more, math.nan) for name in NUMBERS}
-    columns["value"][:size] = values_of(rows)
+    columns["value"][:size] = values_of(rows, windows_per_minute)
     for name, column in columns.items():
         column[at] = getattr(scores, name)
     kind = np.full(size + more, PLANNED, dtype=object)
@@ -223,8 +223,10 @@ def with_planned(scores: Scores, rows: Windows, planned: Bools) -> Scores:
     return Scores(series=series, kind=kind, template=template, **columns)
 
 
-def values_of(rows: Windows) -> Floats:
-    """The values of rows without a model, `(n,)`: means of gauges, numbers of lines; NaN for counters."""
+def values_of(rows: Windows, windows_per_minute: float) -> Floats:
+    """The values of rows without a model, `(n,)`: means of gauges, lines a minute; NaN for counters."""
     kinds = np.array([name.split("/", 1)[0] for name in rows.series.tolist()], dtype=object)
-    found: Floats = np.where(kinds == "gauge", rows.mean, np.where(kinds == "counter", np.nan, rows.n))
+    found: Floats = np.where(
+        kinds == "gauge", rows.mean, np.where(kinds == "counter", np.nan, rows.n * windows_per_minute)
+    )
     return found.astype(np.float64)

@@ -40,7 +40,7 @@ class CountScores:
     belief
         The predicted distribution of each count, and evidence against it.
     score, value, lower, upper
-        As in `models.core.windows.Scores`; the value is the number of lines in the window.
+        As in `models.core.windows.Scores`, but lines in the window, not a minute.
     above
         Whether a rate is too high, or a silence too long, to be chance; less what rules and labels demand.
     """

@@ -169,7 +169,7 @@ class ShardDetector:
         # what is answered and published
         scores = self._scores(window, gauges, counts)
         if planned is not None:
-            scores = with_planned(scores, rows, planned)
+            scores = with_planned(scores, rows, planned, self._p.windows(minutes=1))
         published = self._control.published(window_end, events)
         self._control.labels.note(published)
         if self._alarm_bounds and self._line_bounds:
@@ -265,7 +265,7 @@ class ShardDetector:
         rows = window.rows
         if not len(lines.rows):
             return self._only_metrics(rows, values)
-        zeros = lines.informative_zeros
+        zeros, per_minute = lines.informative_zeros, self._p.windows(minutes=1)
         at = np.concatenate([np.searchsorted(lines.rows, window.counts), zeros])
         absent = np.array([self._state.counts.names[row] for row in lines.rows[zeros].tolist()], dtype=object)
         series = np.concatenate([rows.series, absent]) if len(zeros) else rows.series
@@ -277,10 +277,10 @@ class ShardDetector:
         return Scores(
             series=series,
             score=score,
-            value=np.concatenate([values.value, lines.value[at]]),
-            typical=np.concatenate([values.typical, lines.belief.mean[at]]),
-            lower=np.concatenate([values.lower, lines.lower[at]]),
-            upper=np.concatenate([values.upper, lines.upper[at]]),
+            value=np.concatenate([values.value, lines.value[at] * per_minute]),
+            typical=np.concatenate([values.typical, lines.belief.mean[at] * per_minute]),
+            lower=np.concatenate([values.lower, lines.lower[at] * per_minute]),
+            upper=np.concatenate([values.upper, lines.upper[at] * per_minute]),
             kind=kind,
             template=np.concatenate([rows.template, texts]) if len(zeros) else rows.template,
             health=np.concatenate([values.health, lines.score[at]]),

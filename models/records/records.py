@@ -232,7 +232,8 @@ class Score:
         math.nan
     )
     value: Annotated[
-        float, Doc("What was compared: the window's mean, a rate, a count.", "unit", search=NOT_INDEXED)
+        float,
+        Doc("What was compared: the window's mean, a rate per second, lines a minute.", "unit", search=NOT_INDEXED),
     ] = math.nan
     typical: Annotated[float, Doc("What was expected.", "unit of the value", search=NOT_INDEXED)] = math.nan
     lower: Annotated[float, Doc("Lower end of the expected interval.", "unit of the value", search=NOT_INDEXED)] = (

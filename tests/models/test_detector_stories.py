@@ -180,6 +180,14 @@ def test_many_lines_for_minutes_are_an_anomaly(run: DetectorRun, machine: Machin
     assert words(events)[-1] == (LEVEL, "close", "anomaly")
 
 
+def test_lines_are_a_minute_in_scores_as_in_events(run: DetectorRun, machine: Machine) -> None:
+    events = run.play(machine.windows(10, info=60))
+    opening = run.scores[-10:][(events[0].window_end - events[0].start) // WINDOW - 1]
+    at = opening.series.tolist().index(LEVEL)
+    assert (opening.value[at], opening.typical[at]) == (360.0, events[0].typical)
+    assert opening.lower[at] < opening.typical[at] < opening.upper[at] < opening.value[at]
+
+
 @pytest.mark.slow
 def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
     machine, other = Machine(), Machine(9, "vm-2")

@@ -215,7 +215,8 @@ def test_merged_templates_are_one_series_with_one_row() -> None:
     last = run.scores[-1]
     at = last.series.tolist().index(row_of(MERGED))
     rows = queues(30, WORDS[:8], seed=1)[-1]
-    assert last.value[at] == sum(row[0] for row in rows.values() if isinstance(row, tuple) and "queue" in row[1])
+    count = sum(row[0] for row in rows.values() if isinstance(row, tuple) and "queue" in row[1])
+    assert last.value[at] == count * 60_000 / WINDOW
     assert last.template[at] == MERGED
     assert len(last.series) == 2
 
