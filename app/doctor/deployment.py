@@ -66,7 +66,9 @@ def savepoint_finding(settings: Settings, taken_ms: int | None, now_ms: int) -> 
     """What the age of the newest savepoint means."""
     every = settings.savepoints.every_ms
     wanted = f"one in {settings.savepoints.every}" if every is not None else f"one in {FORGOTTEN_HOURS} h"
-    advice = "let `kappa run detect` run with savepoints.every, or `kappa savepoint create`: a recovery begins there"
+    advice = (
+        "let `kappa run detect` run with savepoints.every, or `kappa savepoint create NAME`: a recovery begins there"
+    )
     if taken_ms is None:
         return warning("savepoints", "none", wanted, advice)
     hours = (now_ms - taken_ms) / HOUR_MS
