@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.records.records import EpisodeEvent, episode_id
-from models.stats.interval_distance import in_widths_of_one, two_farthest_of_one
+from models.stats.interval_distance import in_widths, two_farthest
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
@@ -165,8 +165,8 @@ class Episode:
     def measure(self, value: float) -> None:
         """Take in the distance of another value from what was expected of its first window."""
         if self.began_with:
-            distance = in_widths_of_one(value, *self.began_with)
-            self.farthest, self.second = two_farthest_of_one(self.farthest, self.second or 0.0, distance)
+            distance = in_widths(value, *self.began_with)
+            self.farthest, self.second = two_farthest(self.farthest, self.second or 0.0, distance)
 
     @property
     def certainty(self) -> float:

@@ -12,7 +12,7 @@ from models.core.calls import calls_of
 from models.core.series import parse
 from models.incidents.cause import Suspect
 from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
-from models.stats.interval_distance import BORDER, in_widths_of_one
+from models.stats.interval_distance import BORDER, in_widths
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
@@ -116,7 +116,7 @@ def strength_of(event: EpisodeEvent) -> float:
     if math.isfinite(event.strength):
         return event.strength
     interval = (event.value, event.typical, event.lower, event.upper)
-    found = in_widths_of_one(*interval)
+    found = in_widths(*interval)
     return found if math.isfinite(found) else BORDER
 
 

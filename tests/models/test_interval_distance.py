@@ -8,19 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.numpy_metrics import in_widths_of_many, two_farthest_of_many
 
-from models.stats.interval_distance import (
-    BORDER,
-    LARGEST,
-    in_widths,
-    in_widths_of_one,
-    two_farthest,
-    two_farthest_of_one,
-)
+from models.stats.interval_distance import BORDER, LARGEST, in_widths, two_farthest
 
 
 def distance(*numbers: float) -> float:
-    return float(in_widths(*(np.array([number]) for number in numbers))[0])
+    return float(in_widths_of_many(*(np.array([number]) for number in numbers))[0])
 
 
 def test_distance_is_in_widths_of_the_side_it_lies_on() -> None:
@@ -44,9 +38,9 @@ def test_distance_does_not_depend_on_the_unit(scale: float, shift: float, value:
 def test_two_farthest_are_the_first_of_the_sorted_distances(distances: list[float]) -> None:
     farthest = second = np.zeros(1)
     for one in distances:
-        farthest, second = two_farthest(farthest, second, np.array([one]))
+        farthest, second = two_farthest_of_many(farthest, second, np.array([one]))
     assert [farthest[0], second[0]] == sorted(distances, reverse=True)[:2]
-    assert two_farthest(farthest, second, np.array([math.nan])) == (farthest, second)
+    assert two_farthest_of_many(farthest, second, np.array([math.nan])) == (farthest, second)
 
 
 NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, -1e15, 1.7e308, -1.7e308])
@@ -56,9 +50,9 @@ NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, -
 def test_one_value_has_the_distance_that_it_has_among_many_to_the_bit(numbers: tuple[float, ...]) -> None:
     with np.errstate(over="ignore"):
         many = np.float64(distance(*numbers))
-    assert np.float64(in_widths_of_one(*numbers)).tobytes() == many.tobytes() or math.isnan(many)
+    assert np.float64(in_widths(*numbers)).tobytes() == many.tobytes() or math.isnan(many)
     for farthest, second in ((0.0, 0.0), (3.0, 1.0), (LARGEST, LARGEST)):
-        found = two_farthest_of_one(farthest, second, float(many))
+        found = two_farthest(farthest, second, float(many))
         assert found == tuple(
-            float(one[0]) for one in two_farthest(*(np.array([one]) for one in (farthest, second, many)))
+            float(one[0]) for one in two_farthest_of_many(*(np.array([one]) for one in (farthest, second, many)))
         )

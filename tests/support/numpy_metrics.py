@@ -13,7 +13,7 @@ from models.detection import gauge_columns as col
 from models.detection import host_columns as hosts_col
 from models.detection.gauge_detector import LONGER
 from models.stats import run_length
-from models.stats.interval_distance import in_widths, two_farthest
+from models.stats.interval_distance import BORDER, LARGEST
 
 
 def learn_runs(chain: Floats, gap: Floats, passed: Floats, half_life: float) -> None:
@@ -99,6 +99,23 @@ def judge(
     return found
 
 
+def in_widths_of_many(value: Floats, typical: Floats, lower: Floats, upper: Floats) -> Floats:
+    """As `interval_distance.in_widths`, of each value, `(n,)`."""
+    away = value - typical
+    width = np.where(away > 0, upper - typical, typical - lower)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        distance = np.minimum(np.abs(away) / width, LARGEST)
+    known = np.isfinite(value) & np.isfinite(typical) & np.isfinite(lower) & np.isfinite(upper)
+    out: Floats = np.where(width > 0, distance, np.where(away != 0, BORDER, 0.0))
+    return np.where(known, out, np.nan)
+
+
+def two_farthest_of_many(farthest: Floats, second: Floats, distance: Floats) -> tuple[Floats, Floats]:
+    """As `interval_distance.two_farthest`, of each series, `(n,)`."""
+    distance = np.nan_to_num(distance)
+    return np.maximum(farthest, distance), np.maximum(second, np.minimum(farthest, distance))
+
+
 def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Floats) -> tuple[Bools, Bools]:
     """Which metrics are persistent, and which stray."""
     base, value, typical, lower, upper = found[[step.BASE, step.VALUE, step.TYPICAL, step.LOWER, step.UPPER]]
@@ -114,8 +131,8 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     fresh = at[begins[at]]
     s[col.ALERT_EXPECTED, fresh] = typical[fresh], lower[fresh], upper[fresh]
     s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = 0.0
-    distance = in_widths(value[at], *s[col.ALERT_EXPECTED, at])
-    farthest, second = two_farthest(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
+    distance = in_widths_of_many(value[at], *s[col.ALERT_EXPECTED, at])
+    farthest, second = two_farthest_of_many(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
     s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = farthest, second
     scale = (upper - typical) / p[step.REACH]
     strays = above | (np.abs(value - typical) >= p[step.OPEN_SCALES] * scale)
