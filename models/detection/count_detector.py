@@ -81,8 +81,6 @@ class CountDetector:
         if len(unsure):
             here &= (counts > 0) | ~np.isin(state.counts.owner[0], unsure)
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
-        if not len(chosen):
-            return NO_SCORES
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)
         b = poisson.predict(s, x, window.end, p, memory)

@@ -118,7 +118,8 @@ class Silence:
         list of episode events
         """
         state = self._state
-        if not present.any() or not (logged.any() or state.host_column("log_seen").any()):  # no host has ever logged
+        # no host is there, or none has ever logged
+        if not present.any() or not (logged.any() or state.host_column("log_seen").any()):
             return np.zeros(len(state.hosts), dtype=bool), []
         windows, at, known = (state.host_column(name) for name in ("windows", "log_window", "log_trials"))
         there, missing = np.flatnonzero(logged & present), present & ~logged & (state.host_column("log_seen") > 0)

@@ -33,9 +33,7 @@ from models.templates.merging import Merge
 
 FIRST = "template/"  # names of templates begin so
 MOST_COMPARED = 100  # new templates of a host and window that are compared with the others; more are taken in only
-MOST_ALIASES = (
-    16 << 20
-)  # characters of names of merged templates that are remembered to be quick; it does not change an answer
+MOST_REMEMBERED = 16 << 20  # characters of names of merged templates, to be quick: it does not change an answer
 OF_ALIAS = 250  # characters that one counts for besides: what is kept beside its names
 
 
@@ -71,7 +69,7 @@ class TemplateMerging:
         names, index = rows.series[templates].tolist(), self._state.counts.index
         if index.keys() >= set(names):
             return rows, []
-        if self._remembered > MOST_ALIASES:
+        if self._remembered > MOST_REMEMBERED:
             self.forget()
         texts = rows.template[templates].tolist()
         unknown = [at for at, name in enumerate(names) if name not in index and name not in self._aliases and texts[at]]

@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from models.core.parameters import DetectorParameters
+from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import OUTPUT_DDL, Begin, WaitingAnswers
-from pipelines.state.window_buffer import BEGINNING, NUMBERS, SCHEMA, TEXTS, Columns, no_rows, windows_of
+from pipelines.state.window_buffer import BEGINNING, NO_WINDOWS, NUMBERS, SCHEMA, TEXTS, Columns, windows_of
 
 STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
@@ -113,23 +114,22 @@ class ShardRun:
         if window_end <= self._done:
             return
         while self._left and self._left[0] < window_end:
-            self._step(self._left.popleft(), no_rows())
+            self._step(self._left.popleft(), NO_WINDOWS)
         if not self._left or self._left[0] != window_end:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
-        self._step(self._left.popleft(), columns)
+        self._step(self._left.popleft(), windows_of(columns, np.arange(len(columns["n"]))))
         if self._answers.full:
             yield from map(completed, self._answers.take())
 
     def finish(self) -> Iterator[pd.DataFrame]:
         """The windows that are left, then the state."""
         while self._left:
-            self._step(self._left.popleft(), no_rows())
+            self._step(self._left.popleft(), NO_WINDOWS)
         yield from map(completed, self._answers.take())
         yield state_rows(self.shard, self._done, self._detector.dump())
 
-    def _step(self, window_end: int, columns: Columns) -> None:
-        windows = windows_of(columns, np.arange(len(columns["n"])))
+    def _step(self, window_end: int, windows: Windows) -> None:
         version, shards, rules = self._version, self._shards, self._rules
         self._answers.add(detect.step(self._detector, self.shard, window_end, windows, version, shards, rules))
         self._done = window_end

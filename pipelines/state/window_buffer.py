@@ -142,10 +142,4 @@ def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
     return Windows(series=series, peers=peers, **columns)
 
 
-def _nothing() -> Windows:
-    rows = no_rows()
-    columns = {name: rows[name] for name in ("series", "n", *NUMBERS, "template", "sample")}
-    return Windows(**columns)
-
-
-NO_WINDOWS = _nothing()
+NO_WINDOWS = Windows(**{name: no_rows()[name] for name in ("n", *NUMBERS, *TEXTS)})

@@ -18,7 +18,7 @@ from support.fleet_story import WINDOW, DetectorRun, Row, windows
 from models.core.limits import LimitParameters
 from models.detection.control import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.detection.template_merging import MOST_ALIASES
+from models.detection.template_merging import MOST_REMEMBERED
 from models.records.records import EpisodeEvent, episode_id
 from models.templates import merging
 from models.templates.extraction import template_id
@@ -404,7 +404,7 @@ def test_names_of_lines_that_vary_without_an_end_are_not_remembered_without_an_e
         run.scores.clear()
     assert len(run.detector._state.counts) == 1
     remembered = run.detector._templates._aliases
-    assert 0 < sum(len(name) + len(series) for name, (series, _) in remembered.items()) <= MOST_ALIASES
+    assert 0 < sum(len(name) + len(series) for name, (series, _) in remembered.items()) <= MOST_REMEMBERED
 
 
 def test_templates_are_forgotten_with_their_series() -> None:
