@@ -114,8 +114,11 @@ def inlined(function: F) -> F:
 
 
 def called(function: F) -> F:
-    """A function for the use of compiled ones alone, which call it: for what has many callers and needs no more than to be there once."""
-    return cast(F, numba.njit(error_model="numpy")(function))
+    """A function for the use of compiled ones alone, which call it: for what has many callers and needs no more than to be there once.
+
+    It makes no arrays and answers none, so references to those that it gets are not counted: of a loop over characters that was most of the time.
+    """
+    return cast(F, numba.njit(error_model="numpy", _nrt=False)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

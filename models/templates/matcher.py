@@ -22,6 +22,7 @@ Places = NDArray[np.int64]
 # What an entry of the stack is: what else can be tried, or the count that a slot had
 OPTIONS, COUNTED, GIVES_BACK, TAKES_MORE, PLACE = range(5)
 ENTRY = 4  # numbers: kind, address or slot, and two more
+END = 2  # of what is kept of a match: where it ends, behind where $1 begins and ends
 SPACE = 32
 
 # A place of a line is a number: the class of its character, the character, and a bit for each mask that may begin there.
@@ -295,6 +296,24 @@ def _any_of_blocks(line: Places, n: int, blocks: Places) -> int:
 
 
 @called
+def _next_match(
+    t: Table, line: Places, n: int, i: int, blocks: Places, bit: int, pc: int, stack: Table, slots: Table, kept: Table
+) -> int:
+    """Where the next match of a mask begins, from a place on, or -1. `kept` is where $1 begins and ends, and where the match ends."""
+    while i <= n:
+        if (i - 1) % BLOCK == 0 and item(blocks, (i - 1) // BLOCK) & bit == 0:
+            i += BLOCK
+            continue
+        if item(line, i) & bit != 0:
+            end = _match(t, line, i, pc, stack, slots, kept)
+            if end >= 0:
+                kept[END] = end
+                return i
+        i += 1
+    return -1
+
+
+@called
 def _copied(line: Places, begin: int, end: int, to: Places, at: int) -> int:
     for i in range(begin, end):
         to[at + i - begin] = item(line, i)
@@ -313,7 +332,7 @@ def template(t: Table, text: Characters) -> Characters:
     stack, slots, kept = (
         np.empty(ENTRY * item(t, p.STACK), np.int32),
         np.empty(item(t, p.SLOTS), np.int32),
-        np.empty(2, np.int32),
+        np.empty(3, np.int32),
     )
     blocks, replaced = np.empty(len(line) // BLOCK + 1, np.int64), np.empty(2 * n + ROOM, np.int32)
     _say_what_begins(t, line, n, 1, n)
@@ -324,14 +343,11 @@ def template(t: Table, text: Characters) -> Characters:
             continue
         about = p.HEADER_WORDS + mask * p.MASK_WORDS
         at, done, i, many = 1, 1, 1, 0
-        while i <= n:
-            if (i - 1) % BLOCK == 0 and blocks[(i - 1) // BLOCK] & bit == 0:
-                i += BLOCK
-                continue
-            end = -1 if item(line, i) & bit == 0 else _match(t, line, i, item(t, about + p.CODE), stack, slots, kept)
-            if end < 0:
-                i += 1
-                continue
+        while True:
+            i = _next_match(t, line, n, i, blocks, bit, item(t, about + p.CODE), stack, slots, kept)
+            if i < 0:
+                break
+            end = kept[END]
             if at + n - done + ROOM > len(other):
                 more = np.empty(2 * len(other) + ROOM, np.int64)
                 _copied(other, 1, at, more, 1)
