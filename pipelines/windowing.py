@@ -27,16 +27,16 @@ class WindowingConfig:
         elsewhere it delays every result by as much.
     shards
         Number of shards that hosts, and with them the state of `detect`, are divided into. Raising it allows more
-        parallel tasks and costs a watermark message for each shard and window. Below 100,000 series 16 shards answer
-        sooner: 10,000 gauges take 0.085 s of a core for a window in 16 shards, 0.25 s in 64. Fixed for the life of a
-        version.
+        parallel tasks and smaller values of state, and costs a step of the models and a watermark message for each shard and
+        window: 10,000 gauges take 0.085 s of a core for a window in 16 shards, 0.25 s in 64. `kappa plan` says when
+        more are needed. Fixed for the life of a version.
     """
 
     window_seconds: int = 10
     lateness_seconds: int = 15
     skew_seconds: int = 60
     disorder_seconds: int = 0
-    shards: int = 64
+    shards: int = 16
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number that is out of range."""

@@ -94,12 +94,13 @@ def run_slice(
         rows = extract.rows_of(closed, windows, windowing, limits)
         shards, version = windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
+        report("detecting")
         detector, ends = context.settings.detector, list(windows.ends)
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
         answers = kept(answers, folder / "answers")
         answered = answers.where(F.col("part").isNull())
         records = detect.records(answered, topics, context.settings.topics.partitions)
-        report("detecting")
+        report("correlating")
         digests = digest_of(records, topics)
         incidents, correlator = correlated(context, answered, before)
         if context.write:

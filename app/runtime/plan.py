@@ -45,6 +45,7 @@ LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line w
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
 SHARD_SECONDS, IDLE_CORES = 2e-3, 0.45
+MOST_SHARD_STATE = 50_000_000  # bytes of a shard's models: a batch writes them as one value
 
 # What does not grow with the machines.
 INPUT_PARTITIONS = 16  # of a topic, each read by one task
@@ -100,7 +101,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     window = windowing.window_seconds
     counts = counts_of(load)
     rows = load.series + counts
-    state = load.series * METRIC_STATE + counts * TEMPLATE_STATE
+    state = state_of(load)
     workers = settings.spark.shuffle_partitions + OTHER_WORKERS
     python = workers * WORKER_BYTES + load.series * METRIC_BYTES + counts * TEMPLATE_BYTES + rows * BATCH_BYTES
     heap = LEAST_HEAP + rows * HEAP_BYTES
@@ -191,4 +192,16 @@ def warnings(load: Load, settings: Settings) -> list[str]:
         each = math.ceil(number / load.hosts)
         if each > most:
             found.append(f"{each:,} {name} a host are more than a host may have, {most:,}: the others are left out")
+    shards = settings.windowing.shards
+    if state_of(load) > shards * MOST_SHARD_STATE:
+        enough = 2 ** math.ceil(math.log2(state_of(load) / MOST_SHARD_STATE))
+        found.append(
+            f"each of {shards} shards has a state of {state_of(load) / shards / 1e6:,.0f} MB, which a batch writes as one value: "
+            f"{MOST_SHARD_STATE / 1e6:,.0f} MB are enough; set windowing.shards = {enough} before the version begins"
+        )
     return found
+
+
+def state_of(load: Load) -> int:
+    """Bytes of the models' state, as it is written."""
+    return load.series * METRIC_STATE + counts_of(load) * TEMPLATE_STATE

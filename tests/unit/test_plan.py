@@ -128,6 +128,16 @@ def test_what_is_over_a_limit_is_said() -> None:
     assert plan(Load(500_000, 500, 1), settings).warnings[0].startswith("500,001 series and templates are more than")
 
 
+def test_more_shards_are_advised_where_the_state_of_one_is_large() -> None:
+    settings = load()
+    assert settings.windowing.shards == 16
+    assert not any("shards" in one for one in plan(Load(800_000, 8_000), settings).warnings)
+    assert "each of 16 shards has a state of 62 MB" in plan(Load(1_000_000, 10_000), settings).warnings[-1]
+    assert "windowing.shards = 32" in plan(Load(1_000_000, 10_000), settings).warnings[-1]
+    more = settings.model_copy(update={"windowing": replace(settings.windowing, shards=32)})
+    assert not any("shards" in one for one in plan(Load(1_000_000, 10_000), more).warnings)
+
+
 @pytest.mark.parametrize("wrong", [{"series": 0}, {"hosts": 0}, {"templates": -1}, {"lines_per_second": -1.0}])
 def test_a_load_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="wanted"):
