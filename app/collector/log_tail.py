@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import structlog
 
+from app.collector.links import led_to, place_of
 from app.core.timestamps import LAST_MS, iso_millis
 from pipelines.inputs.syslog import RFC5424
 
@@ -66,7 +67,7 @@ class LogTail:
     file is known by its inode: after a rotation by renaming the rest of the old file is read first, and a file that
     became shorter is read from its beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are
     left out. Whoever may write one file holds up no other one, nor ends the collector: `unreadable` has the files that cannot be
-    opened or read, and why.
+    opened or read, and why. Links are followed as `app.collector.links` says.
     """
 
     patterns: Sequence[str]
@@ -123,7 +124,9 @@ class LogTail:
             status = Path(path).stat()
             key = (status.st_dev, status.st_ino)
             if key in self._open:
-                self._open[key].path = path
+                if path != self._open[key].path:
+                    led_to(path)
+                    self._open[key].path = path
                 return key
             if not stat.S_ISREG(status.st_mode):
                 return None
@@ -172,11 +175,14 @@ def most_followed() -> int:
 
 
 def opened(path: str, *, at_end: bool) -> BinaryIO:
-    """A file, opened without waiting: what was one when it was looked at may be a pipe by now. Raises OSError."""
-    handle = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    """A file, opened without waiting: what was one when it was looked at may be a pipe by now, or another one. Raises OSError."""
+    place = led_to(path)
+    handle = os.fdopen(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     try:
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             raise OSError(0, "no regular file any more")
+        if place_of(handle.fileno(), place) != place:
+            raise OSError(0, "it became another file while it was opened")
         if at_end:
             handle.seek(0, os.SEEK_END)
     except OSError:

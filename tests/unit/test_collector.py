@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.collector.collector import MachineMetrics, collect, encoded, observed
+from app.collector.links import led_to
 from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
@@ -244,6 +245,81 @@ def test_more_files_than_a_process_may_have_open_are_left_out_and_named(tmp_path
         (tmp_path / f"{number:02}.log").unlink()
     assert texts(tail) + texts(tail) == ["5", "6", "7"]
     tail.close()
+
+
+NOBODY_ELSE, SOMEBODY = 65_534, 65_533  # users that own nothing else here
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("link", "target", "is_followed"),
+    [
+        (SOMEBODY, 0, False),
+        (SOMEBODY, NOBODY_ELSE, False),
+        (SOMEBODY, SOMEBODY, True),
+        (0, NOBODY_ELSE, True),
+    ],
+)
+@pytest.mark.parametrize("of_folder", [False, True])
+def test_a_link_is_followed_where_who_made_it_may_say_what_is_read(
+    tmp_path: Path, link: int, target: int, is_followed: bool, of_folder: bool
+) -> None:
+    watched, secret = tmp_path / "watched", tmp_path / "others"
+    watched.mkdir()
+    secret.mkdir()
+    append(secret / "a.log", "root:secret\n")
+    made = watched / ("folder" if of_folder else "a.log")
+    made.symlink_to(secret if of_folder else secret / "a.log")
+    os.chown(secret, target, -1)
+    os.chown(secret / "a.log", target, -1)
+    os.lchown(made, link, -1)
+    tail = LogTail([str(watched / "**" / "*.log")], from_start=True)
+    assert texts(tail) == (["root:secret"] if is_followed else [])
+    assert bool(tail.unreadable) != is_followed
+    tail.close()
+
+
+@as_root
+def test_no_link_gives_the_log_of_another_service_another_name(tmp_path: Path) -> None:
+    append(tmp_path / "auth.log", "accepted\n")
+    (tmp_path / "evil.log").symlink_to(tmp_path / "auth.log")
+    os.lchown(tmp_path / "evil.log", SOMEBODY, -1)
+    tail = LogTail([str(tmp_path / "*.log")], from_start=True)
+    assert tail.read() == [(str(tmp_path / "auth.log"), "accepted")]
+    assert list(tail.unreadable) == [str(tmp_path / "evil.log")]
+    tail.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say where an open file lies")
+def test_a_folder_that_becomes_a_link_while_a_file_in_it_is_opened_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("own", "others"):
+        (tmp_path / folder).mkdir()
+        append(tmp_path / folder / "a.log", folder)
+
+    def exchanged(path: str) -> str:
+        found = led_to(path)
+        (tmp_path / "own").rename(tmp_path / "own before")
+        (tmp_path / "own").symlink_to(tmp_path / "others")
+        return found
+
+    monkeypatch.setattr("app.collector.log_tail.led_to", exchanged)
+    with pytest.raises(OSError, match="another file"):
+        opened(str(tmp_path / "own" / "a.log"), at_end=False)
+
+
+def test_paths_lead_where_the_system_says(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    append(tmp_path / "a" / "b" / "x", "")
+    (tmp_path / "up").symlink_to("a/b/../b/./../../a")
+    (tmp_path / "a" / "far").symlink_to(tmp_path / "up" / "b")
+    for path in ("a/b/x", "up/b/x", "a/far/x", "a/far/../far/x", "a/../up/b/x"):
+        assert led_to(str(tmp_path / path)) == os.path.realpath(tmp_path / path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        led_to(str(tmp_path / "loop"))
 
 
 def test_a_file_that_has_become_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
