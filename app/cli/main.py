@@ -40,7 +40,7 @@ from app.cli.state import state
 from app.cli.templates import templates
 from app.cli.topics import topics_app
 from app.cli.watch import watch
-from app.core import logs, private_files
+from app.core import logs, private_files, proxies
 from app.core.distribution import DISTRIBUTION
 from pipelines.errors import KappaError
 
@@ -101,4 +101,5 @@ def start(
 ) -> None:
     """Finds what is novel in the telemetry and logs of a fleet."""
     private_files.begin()
+    proxies.spare_loopback()
     logs.configure()

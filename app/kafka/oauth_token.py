@@ -42,7 +42,7 @@ class OAuthToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python h
         self._body = urlencode({"grant_type": "client_credentials"} | scope).encode()
         self._headers = {"Authorization": f"Basic {base64.b64encode(who).decode()}", "Accept": "application/json"}
         trust = HTTPSHandler(context=trusting(str(kafka.ssl_cafile or "")))
-        # A proxy of the environment is left out where the endpoint is on loopback, as everywhere in urllib.
+        # A proxy of the environment is left out where the endpoint is on loopback: `app.core.proxies`.
         self._opener = build_opener(ProxyHandler(), NoRedirect(), trust)
         self._lock = threading.Lock()
         self._token, self._until = "", 0.0
