@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,11 +12,12 @@ from kafka.errors import KafkaError
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
 from app.kafka.early_records import alarm_of
-from app.kafka.incident_records import MOST_BYTES
 from app.kafka.topics import EARLY
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.versions import serving
-from models.records.records import LABELS, EarlyAlarm
+from models.records.labels import MOST_BYTES, is_label
+from models.records.records import EarlyAlarm
+from models.rules.rule_log import strict
 
 log = structlog.get_logger()
 
@@ -170,12 +170,12 @@ class IncidentsReader:
 
 
 def labelled(value: bytes | None) -> str:
-    """The incident that a label is about; empty of heartbeats, and of what is no label."""
+    """The incident that a label is about; empty of heartbeats, and of what is no label: `extract` refuses it, and no page shows it."""
     if value is None or len(value) > MOST_BYTES or (b'"label"' not in value and b"\\" not in value):
         return ""
     try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
+        found = strict(value.decode())
+    except ValueError:
         return ""
-    incident = found.get("incident") if isinstance(found, dict) and found.get("label") in LABELS else None
+    incident = found.get("incident") if is_label(found) else None
     return incident if isinstance(incident, str) and len(incident) <= LONGEST_ID else ""

@@ -10,18 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from models.detection.labels import FIRST
+from models.records.labels import MOST_BYTES, MOST_NAME, MOST_SERIES, NAME
 from models.records.records import LABELS, Heartbeat
 from pipelines.inputs.fields import HEARTBEAT, known, let, record_text
 
 MEMBERS = "record string, label string, series array<string>"
-MOST_SERIES = 1_000
-MOST_NAME = 2_048
-MOST_BYTES = 262_144  # of a label: its row in `statistics` can have twice as many
-PART = r"[^/\x00-\x1f\x7f-\x9f]"
-NAME = (
-    rf"^((gauge|counter|logs)/{PART}+/{PART}*/{PART}+|template/{PART}+/{PART}*/{PART}+/{PART}+"
-    rf"|host/{PART}+|service/{PART}+/{PART}*)\z"
-)
 OFFSET_DIGITS = 20  # as text, offsets keep their order
 
 
@@ -106,4 +99,4 @@ def problem(shape: Column, value: Column) -> Column:
 
 def bad_name(name: Column) -> Column:
     """Whether it is not the name of a series."""
-    return name.isNull() | (F.length(name) > MOST_NAME) | ~name.rlike(NAME)
+    return name.isNull() | (F.length(name) > MOST_NAME) | ~name.rlike(rf"^({NAME})\z")

@@ -11,8 +11,8 @@ from app.cli import main
 from app.core.settings import INPUTS, load
 from app.kafka.acls import commands, rights
 from app.kafka.topics import OUTPUTS, QUARANTINE, wanted
+from models.records import labels
 from models.rules import rule_log
-from pipelines.inputs import labels
 
 
 def test_only_jobs_write_what_jobs_write() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -139,15 +140,24 @@ def test_escalation_needs_a_time_and_a_channel() -> None:
         load(notify={"routes": [{"escalate_minutes": 5}]})
 
 
+def label_of(**changes: Any) -> bytes:
+    return json.dumps({"label": "acknowledged", "incident": "ab", "series": ["gauge/web-1//load"]} | changes).encode()
+
+
 @pytest.mark.parametrize(
     ("value", "incident_id"),
     [
-        (b'{"label": "acknowledged", "incident": "ab"}', "ab"),
-        (b'{"record": "label", "label": "true", "incident": "ab"}', "ab"),
-        (rb'{"l\u0061bel": "acknowledged", "incident": "ab"}', "ab"),
+        (label_of(), "ab"),
+        (
+            label_of(
+                record="label", label="true", series=["host/a", "service/a/", "logs/a//info", "template/a//info/1"]
+            ),
+            "ab",
+        ),
+        (label_of().replace(b"label", rb"l\u0061bel"), "ab"),
         (b'{"record": "heartbeat"}', ""),
-        (b'{"label": "nonsense", "incident": "ab"}', ""),
-        (b'{"label": "true", "incident": 7}', ""),
+        (label_of(label="nonsense"), ""),
+        (label_of(incident=7), ""),
         (b'["label"]', ""),
         (b'{"label"', ""),
         (None, ""),
@@ -155,6 +165,30 @@ def test_escalation_needs_a_time_and_a_channel() -> None:
 )
 def test_any_label_acknowledges(value: bytes | None, incident_id: str) -> None:
     assert labelled(value) == incident_id
+
+
+NO_SERIES: tuple[Any, ...] = (
+    *([], None, "host/a", {}, [None], [7]),
+    *(["host"], ["rule/0/1"], ["host/a\n"], ["host/a"] * 1_001),
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"label": "acknowledged", "incident": "ab"}',
+        *(label_of(series=series) for series in NO_SERIES),
+        label_of(series=["gauge/a//" + "m" * 2_048]),
+        label_of(record="heartbeat"),
+        label_of(comment="x" * 262_144),
+        label_of()[:-1] + b', "incident": "cd"}',
+        label_of(label=["true"]),
+        label_of().replace(b"gauge", b"\xff"),
+        b'{"label": ' + b"[" * 100_000,
+    ],
+)
+def test_what_extract_refuses_acknowledges_nothing(value: bytes) -> None:
+    assert labelled(value) == ""
 
 
 # --- the chain
