@@ -6,6 +6,7 @@ listen.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import urllib.request
@@ -27,6 +28,12 @@ MAX_BYTES = 1_000_000
 MAX_PROCESSES = 32
 UTC = ZoneInfo("UTC")
 ORDER = ("extract", "detect", "correlate", "index")
+NUMBERS = ("lag", "batch_seconds", "rows", "state_bytes", "dropped_by_watermark", "seconds_since_progress")  # of a job
+# What something else than jobs makes of the question, where it listens in their place.
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    http.client.HTTPException,
+)
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,20 @@ def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
             with error:
                 answer = json.loads(error.read(MAX_BYTES))
         notes = tuple(notes_of(answer, zone))
+        check(answer["jobs"])
         return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except UNREADABLE as error:
         return f"{type(error).__name__}: {error}"
+
+
+def check(jobs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise KeyError or TypeError for what no process says of its jobs."""
+    for facts in jobs.values():
+        delay = facts.get("watermark_delay_seconds")
+        numbers = [facts[name] for name in NUMBERS] + ([] if delay is None else [delay])
+        if not isinstance(facts["healthy"], bool) or not all(isinstance(one, int | float) for one in numbers):
+            msg = "not what jobs say of themselves"
+            raise TypeError(msg)
 
 
 def place(job: str) -> int:

@@ -2,13 +2,17 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
+from support.recording_server import server_that
 
 from app.core.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
 from app.runtime import dashboard
@@ -95,6 +99,46 @@ def test_job_that_is_not_well_still_says_what_it_knows() -> None:
         found = jobs.fetch(server.address)
     assert isinstance(found, jobs.JobReport)
     assert found.jobs["detect"]["healthy"] is False
+
+
+WRONG: tuple[Any, ...] = (None, "9", [], {})
+JOB = {
+    "healthy": True,
+    **{"lag": 0, "batch_seconds": 0.1, "rows": 7, "state_bytes": 9},
+    **{"dropped_by_watermark": 0, "seconds_since_progress": 1.5, "watermark_delay_seconds": None},
+}
+
+
+@pytest.mark.parametrize(
+    "jobs_found",
+    [
+        *(7, None, "x", [], ["index"], {"index": 7}, {"index": {}}, {"index": JOB | {"healthy": "yes"}}),
+        *({"index": JOB | {name: value}} for name in jobs.NUMBERS for value in WRONG),
+        {"index": JOB | {"watermark_delay_seconds": "x"}},
+    ],
+)
+def test_what_answers_in_the_place_of_the_jobs_is_named_as_that(jobs_found: Any) -> None:
+    with server_that(200, json.dumps({"jobs": jobs_found}).encode()) as (address, _):
+        assert isinstance(jobs.fetch(address), str)
+    with server_that(200, json.dumps({"jobs": {"index": JOB}}).encode()) as (address, _):
+        assert isinstance(jobs.fetch(address), jobs.JobReport)
+
+
+@pytest.mark.parametrize(
+    "given", [b"SSH-2.0-OpenSSH_9.9\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", b"\x00" * 70_000]
+)
+def test_what_speaks_no_http_is_named_as_that(given: bytes) -> None:
+    def speak() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4_096)
+            connection.sendall(given)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=speak)
+        answering.start()
+        assert isinstance(jobs.fetch(f"http://127.0.0.1:{server.getsockname()[1]}"), str)
+        answering.join()
 
 
 def test_process_that_runs_detect_is_found_by_what_it_wrote_down(tmp_path: Path) -> None:
