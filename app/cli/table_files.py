@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -92,7 +93,12 @@ def read(file: Path, columns: TableColumns) -> NumberTable:
 
 
 def header_of(file: Path) -> list[str]:
-    """Names of the columns. Raises InputError for a file that is not there, is empty, or names a column twice."""
+    """Names of the columns. Raises InputError for a file that is not there, is a pipe or empty, or names a column twice."""
+    if file.exists() and not (
+        file.is_file() or file.is_dir()
+    ):  # it would be read several times, each time what is left of it
+        msg = f"{file} is no file that can be read twice; wanted CSV with a header, or Parquet, on a disk"
+        raise InputError(msg)
     try:
         names = pq.read_schema(file).names if is_parquet(file) else next(rows_of(file), [])
     except (OSError, pa.ArrowInvalid, UnicodeDecodeError, csv.Error) as error:
@@ -100,7 +106,7 @@ def header_of(file: Path) -> list[str]:
     if not names:
         msg = f"{file} is empty; wanted a line with the names of its columns, or Parquet"
         raise InputError(msg)
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         msg = f"{file} has several columns {twice[0]!r}; wanted a name of its own for each"
         raise InputError(msg)

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -114,12 +115,12 @@ def _opened(file: Path) -> TextIO:
     Raises InputError for a file that cannot be read, or is compressed.
     """
     try:
-        with file.open("rb") as opened:
-            begin = opened.read(4)
-        if odd := other_file(begin):
+        opened = file.open("rb")
+        if odd := other_file(opened.peek(4)):  # a pipe is read once
+            opened.close()
             msg = f"templates: cannot read {file}: {odd}; wanted a log file in UTF-8"
             raise InputError(msg)
-        return file.open(encoding="utf-8-sig", errors="replace", newline="\n")
+        return TextIOWrapper(opened, encoding="utf-8-sig", errors="replace", newline="\n")
     except OSError as error:
         msg = f"templates: cannot read {file}: {error.strerror}; wanted a log file"
         raise InputError(msg) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,8 @@ def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / "none.csv", *v)
     other = written(tmp_path, {"w": [1.0]}, "other.csv")
     assert "no column 'v'" in refused(file("v\n1\n"), other, *v, "--period", "1")
+    os.mkfifo(tmp_path / "pipe")
+    assert "no file that can be read twice" in refused(tmp_path / "pipe", *v)
     itself = file("v\n1\n")
     assert "is the file that is read" in refused(itself, *v, "--period", "1", "--out", itself)
     assert itself.read_text() == "v\n1\n"

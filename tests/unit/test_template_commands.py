@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,13 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_line_and_what_is_compressed_is_
     assert [one["lines"] for one in json.loads(found.stdout)["templates"]] == [2]
     refused = CliRunner().invoke(app, ["templates", str(packed)])
     assert "compressed with gzip" in str(refused.exception)
+
+
+def test_a_pipe_is_read_from_its_first_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(
+        target=(tmp_path / "pipe").write_text, args=["".join(f"job {i} done\n" for i in range(9_000))]
+    )
+    writer.start()
+    assert json.loads(run(str(tmp_path / "pipe"), "--json").stdout)["lines"] == 9_000
+    writer.join()
