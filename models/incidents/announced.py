@@ -20,6 +20,7 @@ onset of the same fault is after it. It fails where changes are announced by ano
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,23 +98,24 @@ class Announced:
         own = [[name for name in (cause.service, cause.host) if name] for cause in causes]
         near = [[*names, *called.get(names[0], [])] if names else [] for names in own]
         relevant = {name for names in near for name in names}
+        moments = sorted(change.at for name in relevant for change in by_name.get(name, ()))
         latest: dict[str, Candidate] = {}
         for place, (cause, names) in enumerate(zip(causes, near, strict=True)):
             for name in names:
                 change = last(by_name.get(name, ()), cause.onset + window_ms)
                 if change is not None and name not in latest:
-                    chance = self._chance(relevant, change.at, cause.onset + window_ms)
+                    chance = self._chance(len(relevant), moments, change.at, cause.onset + window_ms)
                     latest[name] = Candidate(chance, place, as_cause(change, cause, chance, name in own[place]))
         likely = [one for one in latest.values() if one.chance <= JOINS]
         return sorted(likely, key=lambda c: (c.place, c.chance, c.cause.service, c.cause.host))[:MOST_SHOWN]
 
-    def _chance(self, names: set[str], at: int, before: int) -> float:
-        """The probability that some change of these names lies as close before a moment as `at` does, by chance."""
+    def _chance(self, names: int, moments: Sequence[int], at: int, before: int) -> float:
+        """The probability that some change of so many names, made at these moments, lies as close before a moment as `at` does, by chance."""
         first = self.changes[0][0] if len(self.changes) == MOST_CHANGES else self.since
         days = min(max(before - first, 0), MEMORY_MS) / DAY_MS
         oldest, newest = before - MEMORY_MS, 2 * at - before
-        others = sum(change.name in names and oldest <= change.at < newest for _, change in self.changes)
-        rate = (others + len(names)) / (days + 1.0)
+        others = max(0, bisect_left(moments, newest) - bisect_left(moments, oldest))
+        rate = (others + names) / (days + 1.0)
         return -math.expm1(-rate * (before - at) / DAY_MS)
 
     def dump(self) -> dict[str, Any]:

@@ -86,13 +86,12 @@ class Suspect:
 def reached(count: int, calls: Iterable[tuple[int, int]]) -> Matrix:
     """Whether calls lead from one to another, directly or through others, `(count, count)`; each reaches itself."""
     leads = np.eye(count, dtype=bool)
-    for caller, callee in calls:
+    pairs = list(calls)
+    for caller, callee in pairs:
         leads[caller, callee] = True
-    while True:
-        further = (leads.astype(np.float32) @ leads.astype(np.float32)) > 0
-        if (further == leads).all():
-            return leads
-        leads = further
+    for through in sorted({caller for caller, _ in pairs} & {callee for _, callee in pairs}):  # Warshall's
+        leads[leads[:, through]] |= leads[through]
+    return leads
 
 
 def began_together(some: Sequence[Suspect], others: Sequence[Suspect]) -> bool:

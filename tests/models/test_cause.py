@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from random import Random
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from support.incident_stories import CPU, episode_event, incidents_of
 
-from models.incidents.cause import Suspect, rank
+from models.incidents.cause import Suspect, rank, reached
 
 
 def strange(service: str, strong: float, onset: float = 0.0, metric: str = "latency", delay: float = 0.0) -> Suspect:
@@ -128,3 +131,20 @@ def test_what_has_no_measure_counts_as_the_border_and_is_told_by_its_kind() -> N
     (opened, *_) = incidents_of((episode_event("host/vm-003", 5, kind="silence", part="silence"),))
     (cause,) = opened.causes
     assert (cause.host, cause.score, cause.why) == ("vm-003", 1.0, "silence of vm-003: silence")
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
+def test_what_calls_lead_to_is_what_steps_lead_to(calls: list[tuple[int, int]]) -> None:
+    steps = np.eye(8, dtype=bool)
+    for caller, callee in calls:
+        steps[caller, callee] = True
+    wanted = np.linalg.matrix_power(steps.astype(int), 8) > 0
+    assert np.array_equal(reached(8, calls), wanted)
+
+
+def test_a_long_chain_of_services_that_a_sender_makes_up_is_ranked_in_little_time() -> None:
+    chain = [f"s{i:03}" for i in range(500)]
+    began = time.process_time()
+    found = rank([strange(name, 2.0) for name in chain], pairwise(chain))
+    assert time.process_time() - began < 0.1, "it took 0.21 s, twice in each window"
+    assert (found[0].service, found[0].score) == ("s499", 1000.0)
