@@ -11,7 +11,6 @@ import dataclasses
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -672,7 +671,10 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
     except UnreadableVariable as error:
         msg = f"settings: {error}: wanted JSON in the environment variable of this setting"
         raise SettingsError(msg) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        msg = f"settings: {_FileInUse.path or 'the environment'}, or a variable of the environment, nests too deeply"
+        raise SettingsError(msg) from error
+    except ValueError as error:  # of TOML, of UTF-8, and of a number of thousands of digits
         msg = f"settings: {_FileInUse.path} is not TOML: {error}"
         raise SettingsError(msg) from error
     except OSError as error:

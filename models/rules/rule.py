@@ -363,7 +363,7 @@ def instant(name: str, value: Instant) -> str | None:
     if at.tzinfo is None:
         msg = f"{name} is {value}, without a zone; wanted an instant such as 2026-01-05T10:00:00Z"
         raise ValueError(msg)
-    if not FIRST_YEAR <= at.year < LAST_YEAR:
+    if not (FIRST_YEAR <= at.year < LAST_YEAR and FIRST_YEAR <= at.astimezone(UTC).year < LAST_YEAR):
         msg = f"{name} is {value}; wanted an instant from {FIRST_YEAR} to before {LAST_YEAR}"
         raise ValueError(msg)
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

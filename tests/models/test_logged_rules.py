@@ -146,6 +146,8 @@ REFUSED: list[tuple[Any, str]] = [
     (rule(host="a" * 513, mute=True), "wanted at most 512"),
     (rule(planned=True), "would never learn"),
     (rule(mute=True, since="0001-01-01T00:00:00+14:00"), "wanted an instant from 1970"),
+    (rule(mute=True, since="1970-01-01T00:00:00+01:00"), "wanted an instant from 1970"),
+    (rule(mute=True, until="2199-12-31T23:59:59-01:00"), "wanted an instant from 1970"),
     (rule(mute=True, zone="../../etc/passwd"), "zone is"),
     (rule(mute=True, zone="Europe"), "zone is"),
     (rule(mute=True, zone="localtime"), "zone is"),

@@ -112,6 +112,19 @@ def test_a_file_that_is_not_toml_is_an_error_that_names_it(tmp_path: Path) -> No
     assert "own.toml is not TOML" in one_line(error.value)
 
 
+def test_what_nests_deeply_or_has_thousands_of_digits_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("x = " + "[" * 5_000, "[detection]\nalert_nats = " + "1" * 5_000):
+        with pytest.raises(SettingsError) as error:
+            load(toml(tmp_path, text))
+        assert "own.toml" in one_line(error.value)
+    monkeypatch.setenv("KAPPA_NOTIFY__ROUTES", "[" * 50_000)
+    with pytest.raises(SettingsError) as error:
+        load()
+    assert "nests too deeply" in one_line(error.value)
+
+
 def test_a_file_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_bytes(b"\xff\xfe\x00")
