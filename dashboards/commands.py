@@ -22,6 +22,7 @@ from dashboards.identity import OPERATOR, RESPONDER, VIEWER, Identity, wanted
 from dashboards.queries.search import PREFIX
 
 MAX_CHARACTERS = 20_000
+NO_OPTIONS = "--"
 # The role that each command of `kappa` needs. Others are not run.
 RIGHTS = {"savepoint": VIEWER, "label": RESPONDER, "rules": RESPONDER, "state": RESPONDER, "replay": OPERATOR}
 
@@ -47,14 +48,15 @@ def called() -> list[str]:
 
 
 def answer(arguments: Sequence[str], seconds: float, who: Identity) -> dict[str, Any]:
-    """The one object that a command prints with `--json`.
+    """The one object that a command prints with `--json`. Behind `--` in `arguments` is what comes from anybody: none of it is an option.
 
     Raises CommandError if `who` may not run it, if it fails or is not ready in time.
     """
     check(arguments, who)
+    options = arguments.index(NO_OPTIONS) if NO_OPTIONS in arguments else len(arguments)
     try:
         done = subprocess.run(
-            [*called(), *arguments, "--json"],
+            [*called(), *arguments[:options], "--json", *arguments[options:]],
             capture_output=True,
             timeout=seconds,
             check=False,
@@ -62,6 +64,9 @@ def answer(arguments: Sequence[str], seconds: float, who: Identity) -> dict[str,
         )
     except subprocess.TimeoutExpired as error:
         msg = f"`kappa {' '.join(arguments)}` was not ready within {seconds:.0f} s."
+        raise CommandError(msg) from error
+    except (OSError, ValueError) as error:  # of what no argument can be: too long, or with NUL in it
+        msg = f"`kappa {arguments[0]}` cannot be run with that ({error})."
         raise CommandError(msg) from error
     if done.returncode:
         raise CommandError(

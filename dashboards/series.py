@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards import chrome, commands, links, log_curves
 from dashboards.chrome import View
-from dashboards.commands import CommandError
+from dashboards.commands import NO_OPTIONS, CommandError
 from dashboards.identity import RESPONDER, wanted
 from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
 from dashboards.queries.episodes import LASTING, newest_event, span_of
@@ -181,7 +181,9 @@ def show_state(view: View, series: str) -> None:
     if st.button("Ask the model", icon=":material/psychology:"):
         try:
             with st.spinner("Asking …"):
-                answer = commands.answer(["state", series, "--version", view.version], STATE_SECONDS, view.who)
+                answer = commands.answer(
+                    ["state", "--version", view.version, NO_OPTIONS, series], STATE_SECONDS, view.who
+                )
         except CommandError as error:
             st.error(plain(error), icon=":material/error:")
             return

@@ -14,7 +14,15 @@ import pytest
 from pydantic import SecretStr
 from support.recording_server import server_that
 
-from app.core.settings import DashboardSettings, ElasticsearchSettings, HealthSettings, KafkaSettings, Settings, load
+from app.core.settings import (
+    PROJECT,
+    DashboardSettings,
+    ElasticsearchSettings,
+    HealthSettings,
+    KafkaSettings,
+    Settings,
+    load,
+)
 from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer
 from dashboards import commands, jobs
@@ -157,6 +165,20 @@ def calls(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 def test_command_answers_its_object_and_is_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import json, sys; print(json.dumps({'asked': sys.argv[1:]}))")
     assert commands.answer(["state", "a b"], 60, OPERATOR) == {"asked": ["state", "a b", "--json"]}
+    assert commands.answer(["state", "--", "--help"], 60, OPERATOR) == {"asked": ["state", "--json", "--", "--help"]}
+
+
+@pytest.mark.parametrize(
+    "series", ["--help", "-h", "--config=/etc/passwd", "--version", "--", "-", "", "a\x00b", "\ud800", "a" * 300_000]
+)
+def test_no_series_in_the_address_of_a_page_is_an_option_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, series: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-m", "app.cli"]))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    with pytest.raises(CommandError, match=r"has never run|cannot be run with that|not the name of a series"):
+        commands.answer(["state", "--version", "live", commands.NO_OPTIONS, series], 60, OPERATOR)
 
 
 def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
