@@ -34,6 +34,7 @@ GROUP = "group:"  # before the name of a group
 CODE, OIDC, PROXY = WAYS = ("code", "oidc", "proxy")
 MOST_NAME = 100  # characters of a name, as of the author of a label
 SIGNED_IN = "signed in"
+VERIFIED = (None, True, "true")
 PROXY_SECRET_HEADER = "X-Kappa-Proxy-Secret"
 
 
@@ -110,9 +111,10 @@ def current() -> Identity:
 def of_claims(access: Access, claims: Mapping[str, Any]) -> Identity:
     """The identity in an OpenID Connect provider's claims.
 
-    The name is the e-mail address if the provider has verified it or says nothing of that, else `preferred_username`, else the subject.
+    The name is the e-mail address if the provider has verified it or says nothing of that, else `preferred_username`, else the subject. Some
+    providers say it as text.
     """
-    email = claims.get("email") if claims.get("email_verified") is not False else None
+    email = claims.get("email") if claims.get("email_verified") in VERIFIED else None
     name = next((str(found) for found in (email, claims.get("preferred_username"), claims.get("sub")) if found), None)
     groups = claims.get("groups")
     listed = tuple(str(group) for group in groups) if isinstance(groups, (list, tuple)) else ()
