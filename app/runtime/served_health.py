@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -41,18 +43,38 @@ def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
 
 def health_at(address: str) -> Mapping[str, Any] | None:
     """What the process at an address says of its jobs; None where nobody answers, or something else does."""
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(where.hostname or LOOPBACK, where.port, timeout=HTTP_SECONDS)
     try:
-        with urlopen(f"{address}/healthz", timeout=HTTP_SECONDS) as answer:
-            body = answer.read(MOST_BYTES)
-    except HTTPError as error:  # 503: it answers, and is not healthy
-        with error:
-            body = error.read(MOST_BYTES)
+        connection.connect()
+        with ended_after(HTTP_SECONDS, connection.sock):
+            connection.request("GET", "/healthz")
+            body = connection.getresponse().read(MOST_BYTES)
     except (OSError, http.client.HTTPException) as error:
         log.debug("no health", address=address, error=repr(error))
         return None
+    finally:
+        connection.close()
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
         log.debug("not an answer of /healthz", address=address, error=repr(error))
         return None
     return found if isinstance(found, dict) and isinstance(found.get("jobs"), dict) else None
+
+
+@contextmanager
+def ended_after(seconds: float, connection: socket.socket) -> Iterator[None]:
+    """Let a connection last so long and no longer, whatever comes of it: a timeout counts from each byte anew."""
+
+    def end() -> None:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
