@@ -161,6 +161,6 @@ def test_the_answer_of_a_running_job_is_that_of_the_detector(spark: SparkSession
     assert answers[GAUGE]["windows"] == (last - START) // WINDOW
     assert answers[GAUGE]["episode"]["kind"] == "anomaly"
     assert 20 <= answers[GAUGE]["typical"] <= 100, "of 5,000 a fiftieth is believed at most"
-    assert answers[LINES]["typical"] == pytest.approx(1, abs=0.2)
+    assert answers[LINES]["typical"] == pytest.approx(6, abs=0.2), "a line in each window of 10 s, in a minute"
     with pytest.raises(state_query.UnknownSeries):
         state_query.describe_state(spark, settings, "gauge/web-3/web/laod")
