@@ -8,7 +8,6 @@ import statistics
 import threading
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,12 +16,9 @@ from app.kafka.connection import kafka_connection
 from app.kafka.topics import create, topic_names
 from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
-from models.core.parameters import DetectorParameters
-from models.core.windows import Windows
-from models.detection.detector import ShardDetector
+from benchmarks.state import state_bytes
 from pipelines.jobs import extract
 from pipelines.runner import Input, Job, Kafka, Runner
-from pipelines.state.state_packing import joined
 
 RUNS = 3
 # The defaults of Kafka's consumer: plain reading is measured with them, and with the jobs' own options.
@@ -165,24 +161,6 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
         "state_bytes_after_a_day": state_bytes(days=1),
         "state_bytes_per_gauge": state_bytes(),
     }
-
-
-def state_bytes(series: int = 2_000, days: int = 9) -> float:
-    """Bytes of state a gauge, its name included, as they are written: series of all sizes, days old, some whole numbers."""
-    rng, seconds = np.random.default_rng(1), 600
-    names = np.array(
-        sorted(f"gauge/host-{i % 160}/app/metric.{i // 160:04d}.with.a.name" for i in range(series)), dtype=object
-    )
-    detector = ShardDetector(DetectorParameters(window_seconds=seconds))
-    level, spread = 10 ** rng.uniform(0, 6, series), 10 ** rng.uniform(-2, 3, series)
-    nothing = np.full(series, None, dtype=object)
-    for w in range(days * 86_400 // seconds):
-        x = level + spread * rng.standard_normal(series)
-        x[::4] = np.round(x[::4])
-        m2 = spread**2 * rng.chisquare(9, series)
-        rows = Windows(names, np.full(series, 10), x, m2, x - 1, x + 1, x, nothing, nothing)
-        detector.step(1_800_000_000_000 + 1000 * seconds * w, rows)
-    return sum(len(part) for part in joined(detector.dump()).values()) / series
 
 
 def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:

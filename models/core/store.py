@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 19
+FORMAT = 20
 
 
 class SeriesTable:
@@ -160,12 +160,12 @@ def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict
     return {name: found[name] for name in about["columns"]}
 
 
-def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], codec: str | None = None) -> bytes:
+def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], codec: pa.Codec | None = None) -> bytes:
     """Arrays as one Arrow IPC stream that says its format, compressed with a codec where one is named, and read alike."""
     return _stream(columns, json.dumps(dict(about), sort_keys=True), codec)
 
 
-def _stream(columns: Mapping[str, pa.Array], about: str, codec: str | None = None) -> bytes:
+def _stream(columns: Mapping[str, pa.Array], about: str, codec: pa.Codec | None = None) -> bytes:
     metadata = {"format": str(FORMAT), "about": about}
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()

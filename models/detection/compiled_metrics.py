@@ -347,6 +347,9 @@ def runs_above(
         value, typical, upper = found[VALUE, i], found[TYPICAL, i], found[UPPER, i]
         if run > 0:
             note_distance(gauges, row, begins, value, typical, found[LOWER, i], upper)
+        elif not begins:
+            for k in range(FIRST_EXPECTED, col.ALERT_SECOND + 1):
+                gauges[k, row] = 0.0
         scale = (upper - typical) / p[REACH]
         strays[i] = (
             np.isfinite(value)

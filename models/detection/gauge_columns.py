@@ -15,7 +15,8 @@
                            what was expected of the first window of the run above the alert threshold: the model learns from the
                            windows of the run, so that later intervals are wider
     alert_farthest, alert_second
-                           largest and second largest distance of the run's values from that, in widths of the interval
+                           largest and second largest distance of the run's values from that, in widths of the interval; all five
+                           are 0 outside a run
 
 The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
 loaded goes on bit for bit.

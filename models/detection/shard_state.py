@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ TABLES = ("gauges", "counts", "hosts", "contexts")
 DAY_MS = 86_400_000
 ALL_SERIES = "all_series"  # the limit of all series of a shard together
 UNPUBLISHED, PUBLISHED, DEMAND = "unpublished", "published", "demand"
-# Columns of `ControlState.rows`, and their Arrow types.
+# Columns of the part `REMEMBERED`, and their Arrow types.
 CONTROL_COLUMNS = {
     "series": "string",
     "what": "string",
@@ -49,9 +49,20 @@ CONTROL_COLUMNS = {
     "at": "int64",
     "size": "double",
 }
-RULES = "rules"
+RULES, REMEMBERED = "rules", "remembered"
 RULE_COLUMNS = {"name": "string", "rule": "string", "since": "int64", "offset": "int64"}
-PARTS = ("names", "texts", RULES, service_templates.PART, "episodes", CHANGE_CANDIDATES, PEERS, *TABLES, *UNIVARIATE)
+PARTS = (
+    "names",
+    "texts",
+    RULES,
+    REMEMBERED,
+    service_templates.PART,
+    "episodes",
+    CHANGE_CANDIDATES,
+    PEERS,
+    *TABLES,
+    *UNIVARIATE,
+)
 
 
 @dataclass(frozen=True)
@@ -112,27 +123,35 @@ class ControlState:
     published: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     demands: dict[str, dict[str, tuple[float, int, float]]] = field(default_factory=dict)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """All of it in a fixed order, as rows by `CONTROL_COLUMNS`."""
+    def copy(self) -> ControlState:
+        """Another one that stays as it is."""
+        return ControlState(
+            set(self.unpublished), dict(self.published), {name: dict(own) for name, own in self.demands.items()}
+        )
+
+    def dump(self) -> bytes:
+        """All of it in a fixed order, as a part with the columns `CONTROL_COLUMNS`."""
         found: list[tuple[str, str, str, float, int, float]] = [
             (name, UNPUBLISHED, "", 0.0, 0, 0.0) for name in self.unpublished
         ]
         found += [(name, PUBLISHED, pattern, 0.0, at, size) for name, (pattern, at, size) in self.published.items()]
         for name, own in self.demands.items():
             found += [(name, DEMAND, pattern, nats, at, size) for pattern, (nats, at, size) in own.items()]
-        return [dict(zip(CONTROL_COLUMNS, row, strict=True)) for row in sorted(found)]
+        return columns_part(CONTROL_COLUMNS, sorted(found))
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]]) -> ControlState:
-        """The inverse of `rows`."""
+    def load(cls, arrays: Mapping[str, pa.Array]) -> ControlState:
+        """The inverse of `dump`, from the arrays of `read_part`."""
         state = cls()
-        for row in rows:
-            if row["what"] == UNPUBLISHED:
-                state.unpublished.add(row["series"])
-            elif row["what"] == PUBLISHED:
-                state.published[row["series"]] = (row["pattern"], row["at"], row["size"])
+        for series, what, pattern, nats, at, size in zip(
+            *(arrays[name].to_pylist() for name in CONTROL_COLUMNS), strict=True
+        ):
+            if what == UNPUBLISHED:
+                state.unpublished.add(series)
+            elif what == PUBLISHED:
+                state.published[series] = (pattern, at, size)
             else:
-                state.demands.setdefault(row["series"], {})[row["pattern"]] = (row["nats"], row["at"], row["size"])
+                state.demands.setdefault(series, {})[pattern] = (nats, at, size)
         return state
 
     def forget(self, names: Iterable[str]) -> None:
@@ -164,6 +183,8 @@ class ShardState:
         What is known of the templates of each context, to merge them.
     rules, rules_changed
         Rules of the log by name, and whether they have changed since the last dump.
+    remembered
+        `control` as it was when it was last dumped.
     pressed
         Quoted hosts of which series were left out in the last hour, and when last, epoch ms; the key `` is the fleet's hosts.
     steps, first, last
@@ -189,6 +210,7 @@ class ShardState:
     control: ControlState = field(default_factory=ControlState)
     rules: dict[str, LoggedRule] = field(default_factory=dict)
     rules_changed: bool = False
+    remembered: ControlState = field(default_factory=ControlState)
     pressed: dict[str, int] = field(default_factory=dict)
     steps: int = 0
     first: int = 0
@@ -319,7 +341,10 @@ class ShardState:
             self.contexts.owner[0] = [self.hosts.index[name.split("/")[0]] for name in self.contexts.names]
 
     def dump(self, only_changed: bool) -> dict[str, bytes]:
-        """Parts by name; with `only_changed` without `names`, `texts`, `patterns`, `cold`, `peers`, `rules`, unless names or these have changed."""
+        """Parts by name.
+
+        With `only_changed` without `names`, `texts`, `patterns`, `cold`, `peers`, `rules` and `remembered`, unless names or these have changed.
+        """
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
         parts |= self.univariate.dump(only_changed=only_changed)
@@ -329,11 +354,13 @@ class ShardState:
         if self.rules_changed or not only_changed:
             parts[RULES] = self._rules_part()
         self.rules_changed = False
+        if self.control != self.remembered or not only_changed:
+            parts[REMEMBERED] = self.control.dump()
+            self.remembered = self.control.copy()
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
-        about["remembered"] = self.control.rows()
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         if self.pressed:
             about["pressed"] = self.pressed
@@ -356,10 +383,7 @@ class ShardState:
     def _rules_part(self) -> bytes:
         """The rules of the log in the order of their names, a column for each attribute."""
         ordered = [self.rules[name] for name in sorted(self.rules)]
-        kinds = {name: pa.type_for_alias(kind) for name, kind in RULE_COLUMNS.items()}
-        return part(
-            {name: pa.array([getattr(one, name) for one in ordered], type=kind) for name, kind in kinds.items()}, {}
-        )
+        return columns_part(RULE_COLUMNS, [tuple(getattr(one, name) for name in RULE_COLUMNS) for one in ordered])
 
     @classmethod
     def load(cls, parts: Mapping[str, bytes]) -> ShardState:
@@ -392,7 +416,8 @@ class ShardState:
         arrays, about = read_part(parts["episodes"])
         state.episodes = Episodes.load(arrays["episode"].to_pylist())
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
-        state.control = ControlState.of(about["remembered"])
+        state.control = ControlState.load(read_part(parts[REMEMBERED])[0])
+        state.remembered = state.control.copy()
         state.pressed = about.get("pressed", {})
         state.steps, state.first, state.last = about["steps"], about["first"], about["last"]
         state.renamed = False
@@ -405,6 +430,13 @@ class ShardState:
         found: dict[str, Any] = dict(zip(table.columns, table.matrix[:, row].tolist(), strict=True))
         episode = self.episodes.get(name)
         return found | {"episode": json.loads(episode.dump()) if episode else None}
+
+
+def columns_part(kinds: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
+    """Rows as a part, a column for each of `kinds`, which are Arrow types by name."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
+    typed = zip(kinds.items(), columns, strict=True)
+    return part({name: pa.array(column, type=pa.type_for_alias(kind)) for (name, kind), column in typed}, {})
 
 
 def host_of(name: str) -> str:

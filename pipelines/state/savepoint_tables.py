@@ -23,7 +23,7 @@ from models.detection.change_candidates import ChangeCandidates
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
 from models.detection.service_templates import PART as PATTERNS
-from models.detection.shard_state import RULE_COLUMNS, RULES
+from models.detection.shard_state import CONTROL_COLUMNS, REMEMBERED, RULE_COLUMNS, RULES
 from models.univariate import univariate_state
 from pipelines.errors import InputError
 
@@ -36,10 +36,9 @@ TRIAL = {
     "returns": pa.int64(),
     "windows": pa.int64(),
 }
-REMEMBERED = {name: pa.type_for_alias(kind) for name, kind in shard_state.CONTROL_COLUMNS.items()}
 SPARSE = {CHANGE_CANDIDATES: ChangeCandidates.KINDS, PEERS: Peers.KINDS}
-LISTED = {"trials": TRIAL, "remembered": REMEMBERED}  # lists of the part `episodes`, beside the episodes themselves
-TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", *LISTED, "texts", PATTERNS, RULES)
+COLUMNS = {REMEMBERED: CONTROL_COLUMNS, RULES: RULE_COLUMNS}  # parts that are tables
+TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", "trials", "texts", PATTERNS, *COLUMNS)
 
 Tables = dict[str, pa.Table]
 
@@ -84,12 +83,11 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         made_by = pa.array([own["made_by"]] * len(names), type=pa.string())
         tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": made_by})
     tables["episodes"] = episodes_table(episodes["episode"])
-    for name, schema in LISTED.items():
-        tables[name] = pa.Table.from_pylist(about[name], schema=pa.schema(schema.items()))
+    tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
     texts, _ = read["texts"]
     tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
     tables[PATTERNS] = pa.table(read[PATTERNS][0])
-    tables[RULES] = pa.table(read[RULES][0])
+    tables |= {name: pa.table(read[name][0]) for name in COLUMNS}
     where = {
         "shard": shard.shard,
         "done": shard.done,
@@ -155,16 +153,15 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     lengths = {name: len(tables[name]) for name in LABELS}
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
-    listed = {name: tables[name].drop_columns(["shard"]).to_pylist() for name in LISTED}
-    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **listed})
+    trials = tables["trials"].drop_columns(["shard"]).to_pylist()
+    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, "trials": trials})
     texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
     patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]
     parts[PATTERNS] = service_templates.part_of(zip(*patterns, strict=True))
-    lists = {
-        name: (column(tables[RULES], name).to_pylist(), pa.type_for_alias(of)) for name, of in RULE_COLUMNS.items()
-    }
-    parts[RULES] = store.part({name: pa.array(values, type=kind) for name, (values, kind) in lists.items()}, {})
+    for name, kinds in COLUMNS.items():
+        rows = list(zip(*(column(tables[name], other).to_pylist() for other in kinds), strict=True))
+        parts[name] = shard_state.columns_part(kinds, rows)
     return parts
 
 

@@ -13,19 +13,20 @@ import pyarrow as pa
 from models.core.store import part, read_part
 from models.detection.peer_law import PART as PEERS
 from models.detection.service_templates import PART as PATTERNS
-from models.detection.shard_state import RULES
+from models.detection.shard_state import REMEMBERED, RULES
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 # Names, texts and patterns change when series come and go, cold when an hour of metrics ends, peers when hosts are compared, rules when
-# people write some.
-SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES)
+# people write some, what is remembered of published episodes with these.
+SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES, REMEMBERED)
+SMALL, FAST = pa.Codec("zstd", compression_level=3), pa.Codec("lz4")
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:
     """What is to be stored of parts of a model: each of `SELDOM` that is there, and all others under `NOW`."""
-    stored = {name: _packed({name: parts[name]}, "zstd") for name in SELDOM if name in parts}
-    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM}, "lz4")}
+    stored = {name: _packed({name: parts[name]}, SMALL) for name in SELDOM if name in parts}
+    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM}, FAST)}
 
 
 def parted(stored: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -37,6 +38,6 @@ def parted(stored: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-def _packed(parts: Mapping[str, bytes], codec: str) -> bytes:
+def _packed(parts: Mapping[str, bytes], codec: pa.Codec) -> bytes:
     columns = {"name": pa.array(parts), "bytes": pa.array(parts.values(), type=pa.large_binary())}
     return part(columns, {}, codec)

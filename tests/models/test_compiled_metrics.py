@@ -98,6 +98,8 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
         strong += int(persistent.sum())
     assert strong > 20
     assert (gauges[col.ALERT_FARTHEST] > 1).any()
+    over = gauges[col.ALERT_SECONDS] == 0
+    assert not gauges[col.ALERT_EXPECTED.start :, over].any()
 
 
 def test_hosts_and_contexts_are_learnt_as_in_numpy() -> None:

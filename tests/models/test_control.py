@@ -57,6 +57,24 @@ def test_without_rules_the_fault_is_said() -> None:
     assert of(CPU, played((), story(100, FAULT)))[0] == ("open", "anomaly")
 
 
+def test_what_is_remembered_of_episodes_is_dumped_when_one_was_published_and_not_again() -> None:
+    one = run()
+    kept: dict[str, bytes] = {}
+    when_dumped = []
+    for k, rows in enumerate(story(100, FAULT)):
+        one.play([rows])
+        parts = one.detector.dump(only_changed=bool(kept))
+        when_dumped += [k] if "remembered" in parts else []
+        kept |= parts
+    assert when_dumped[0] == 0
+    assert len(when_dumped) > 1
+    assert 60 < when_dumped[1] <= when_dumped[-1] < 90
+    assert one.detector._state.control.published[CPU][0] == "strange up"
+    again = ShardDetector.load(kept, QUICK)
+    assert again._state.control == one.detector._state.control
+    assert again.dump() == one.detector.dump() == kept
+
+
 # --- planned
 
 

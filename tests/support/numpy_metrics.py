@@ -134,6 +134,7 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     distance = in_widths_of_many(value[at], *s[col.ALERT_EXPECTED, at])
     farthest, second = two_farthest_of_many(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
     s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = farthest, second
+    s[col.ALERT_EXPECTED.start :, alert_seconds == 0] = 0.0
     scale = (upper - typical) / p[step.REACH]
     strays = above | (np.abs(value - typical) >= p[step.OPEN_SCALES] * scale)
     strays &= np.isfinite(value) & (scale > 0) & ~not_learnt

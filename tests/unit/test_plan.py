@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from app.cli.main import app
 from app.core.settings import PROJECT, load
 from app.runtime.plan import METRIC_BYTES, METRIC_STATE, Load, Plan, plan
-from benchmarks.throughput import state_bytes
+from benchmarks.state import state_bytes
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
