@@ -225,6 +225,7 @@ class Experiment:
         hit = inject(fault, target)
         record = FaultRecord(fault.number, fault.kind, iso(at), hit, batch, round(time.monotonic() - began, 1))
         self._outcome.faults.append(record)
+        self.look_after()  # a batch that was committed meanwhile is none of afterwards
         self._pending.append((record, time.monotonic()))
         say(f"{iso(at)} {fault.number:4} {fault.kind}: {hit or 'nothing to hit'} (after batch {batch})")
 

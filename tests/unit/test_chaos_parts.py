@@ -17,14 +17,28 @@ from urllib.parse import urlsplit
 import pytest
 from support.recording_server import server_that
 
+from app.core.settings import Settings
 from benchmarks.chaos import clock, disks, faults
 from benchmarks.chaos.comparison import SideBySide, Written, held_against
 from benchmarks.chaos.disks import DISKS
+from benchmarks.chaos.experiment import Experiment
+from benchmarks.chaos.faults import FaultTarget
 from benchmarks.chaos.http_faults import CUT, ERRORS, MOST_BYTES, TOO_LARGE, FaultyProxy
 from benchmarks.chaos.outcome import ChaosFailed, ChaosOutcome, FaultRecord
 from benchmarks.chaos.page import BEGIN, END, PAGE, publish
+from benchmarks.chaos.processes import LiveJobs
 from benchmarks.chaos.refusals import MADE, RECOVER, TAKEN, refused_and_mended
-from benchmarks.chaos.schedule import EVERYTHING, FULL_DISKS, KILLS, LOSSES, MANY_KILLS, REFUSALS, schedule
+from benchmarks.chaos.schedule import (
+    EVERYTHING,
+    FULL_DISKS,
+    KILLS,
+    LOSSES,
+    MANY_KILLS,
+    REFUSALS,
+    PlannedFault,
+    schedule,
+)
+from benchmarks.chaos.servers import KillableServer
 
 
 def test_a_seed_gives_one_schedule() -> None:
@@ -40,6 +54,29 @@ def test_a_schedule_has_every_kind_and_waits_for_batches_half_of_the_time() -> N
     assert {fault.kind for fault in islice(schedule(7, KILLS), 500)} == set(KILLS)
     assert {fault.kind for fault in islice(schedule(7, MANY_KILLS), 5000)} == set(MANY_KILLS) < set(KILLS)
     assert max(fault.wait for fault in islice(schedule(7, MANY_KILLS, longest_wait=2.0), 500)) <= 2.0
+
+
+def test_a_batch_that_was_committed_during_a_fault_is_no_progress_after_it(tmp_path: Path) -> None:
+    settings, outcome = Settings(home=tmp_path), ChaosOutcome(1, {})
+    file, commits = tmp_path / "kappa.toml", settings.checkpoint("extract") / "commits"
+    jobs = LiveJobs(file, tmp_path / "run.log")
+    kafka, elasticsearch = (KillableServer(name, tmp_path / name, tmp_path) for name in ("kafka", "elasticsearch"))
+    commits.mkdir(parents=True)
+    experiment = Experiment(settings, file, jobs, outcome)
+    experiment.stop()
+
+    def committed(number: float) -> None:
+        (commits / str(int(number))).write_text("v1")
+
+    with server_that(200, b"{}") as (url, _), FaultyProxy(url) as proxy:
+        target = FaultTarget(kafka, elasticsearch, proxy, jobs, settings, file, wait=committed)
+        experiment.do(PlannedFault(1, "elasticsearch answers 503", 0, 0.0, lasts=7.0), target)
+    (fault,) = outcome.faults
+    experiment.look_after()
+    assert (experiment.committed(), fault.batch, fault.progress_after_seconds) == (7, -1, None)
+    committed(8)
+    experiment.look_after()
+    assert fault.progress_after_seconds is not None
 
 
 def asked(url: str, body: bytes = b"x" * (MOST_BYTES + 1)) -> tuple[int, bytes]:
