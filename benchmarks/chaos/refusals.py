@@ -12,6 +12,7 @@ from app.kafka import log_marks
 from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
+from app.kafka.partitions import Partition
 from benchmarks.chaos import losses
 from benchmarks.chaos.fleet import pause
 from benchmarks.chaos.outcome import ChaosFailed, RefusalRecord
@@ -67,9 +68,7 @@ def lose_and_recover(kind: str, target: LossTarget) -> RefusalRecord:
     """Take records from the log, see the jobs refuse to go on, twice, and do what the refusal says. They run afterwards."""
     own = kind.removeprefix("input ")
     kinds = INPUTS if kind.startswith("input ") else MADE[own]
-    if not target.jobs.wait_until(lambda: _begun(target.settings, whole=kinds == INPUTS), PATIENCE_SECONDS):
-        msg = f"{kind}: the jobs had not begun after {PATIENCE_SECONDS:.0f} s"
-        raise ChaosFailed(msg)
+    _await(target.jobs, lambda: _begun(target.settings, whole=kinds == INPUTS), f"the jobs to begin, for {kind}")
     TAKEN[own](kinds, target)
     return refused_and_mended(kind, target.jobs, RECOVER)
 
@@ -100,9 +99,7 @@ def step_back_and_replay(kind: str, target: LossTarget) -> RefusalRecord:
     if clock is None:
         msg = f"{kind}: the broker has the clock of the machine"
         raise ChaosFailed(msg)
-    if not jobs.wait_until(lambda: _begun(settings, whole=True), PATIENCE_SECONDS):
-        msg = f"{kind}: the jobs had not begun after {PATIENCE_SECONDS:.0f} s"
-        raise ChaosFailed(msg)
+    _await(jobs, lambda: _begun(settings, whole=True), f"the jobs to begin, for {kind}")
     clock.step(-BACK_SECONDS)
     began = time.monotonic()
     sentence = refused_twice(kind, jobs, "kappa replay")
@@ -136,19 +133,37 @@ def _make_again(kinds: tuple[str, ...], target: LossTarget) -> None:
 
 
 def _cut(kinds: tuple[str, ...], target: LossTarget) -> None:
-    """Of what agents have written all that came after a savepoint is lost, of what the jobs have made a share."""
-    if kinds != INPUTS:
-        losses.cut(target.settings, kinds, target.kafka, losses.shares(target.settings, kinds, target.kafka))
-        return
-    target.jobs.command("savepoint", "create", SAVEPOINT)
-    keep = {file: size + TORN_BYTES for file, size in losses.sizes(target.settings, kinds, target.kafka).items()}
-    longer = sum(keep.values())
+    """Of what agents have written all that came after a savepoint is lost, of what the jobs have made a share.
 
-    def grown() -> bool:
-        return sum(losses.sizes(target.settings, kinds, target.kafka).values()) > LEAST_GROWTH * longer
+    The jobs know of all that is lost: what came after they last marked the log would not be missed.
+    """
+    jobs, settings = target.jobs, target.settings
+    if kinds == INPUTS:
+        jobs.command("savepoint", "create", SAVEPOINT)
+        keep = {file: size + TORN_BYTES for file, size in losses.sizes(settings, kinds, target.kafka).items()}
+        enough = LEAST_GROWTH * sum(keep.values())
+        _await(jobs, lambda: sum(losses.sizes(settings, kinds, target.kafka).values()) > enough, f"{kinds} to grow")
+    else:
+        _await(jobs, lambda: any(ends_of(settings, kinds).values()), f"records in {kinds}")
+        keep = losses.shares(settings, kinds, target.kafka)
+    ends = ends_of(settings, kinds)
+    _await(jobs, lambda: _marked(settings, ends), f"{kinds} to be marked")
+    losses.cut(settings, kinds, target.kafka, keep)
 
-    target.jobs.wait_until(grown, PATIENCE_SECONDS)
-    losses.cut(target.settings, kinds, target.kafka, keep)
+
+def _marked(settings: Settings, ends: Mapping[Partition, int]) -> bool:
+    """Whether the jobs have kept marks of the log at these ends or later."""
+    marks = log_marks.read_marks(settings)
+    return all(
+        any(topic in one and one[topic].ends.get(partition, (0, 0))[0] >= end for one in marks)
+        for (topic, partition), end in ends.items()
+    )
+
+
+def _await(jobs: Jobs, condition: Callable[[], bool], what: str) -> None:
+    if not jobs.wait_until(condition, PATIENCE_SECONDS):
+        msg = f"waited {PATIENCE_SECONDS:.0f} s in vain for {what}"
+        raise ChaosFailed(msg)
 
 
 def _delete_unread(kinds: tuple[str, ...], target: LossTarget) -> None:
@@ -163,9 +178,7 @@ def _delete_unread(kinds: tuple[str, ...], target: LossTarget) -> None:
         read, ends = consumed_offsets(settings.checkpoint(reader)), ends_of(settings, kinds)
         return read is not None and all(end > read.offsets.get(place, 0) for place, end in ends.items())
 
-    if not jobs.wait_until(unread, PATIENCE_SECONDS):
-        msg = f"{reader} has read all of {kinds} for {PATIENCE_SECONDS:.0f} s"
-        raise ChaosFailed(msg)
+    _await(jobs, unread, f"records of {kinds} that {reader} has not read")
     jobs.stop()
     losses.delete_all(settings, kinds)
     jobs.start()
