@@ -81,7 +81,7 @@ public class ClosingGate extends Gate {
     long closable = latest(time);
     if (time >= 0L && closable > closed) {
       closed = closable;
-      moved = !appendTimes || full > 1.0 || !next.keySet().containsAll(ends.keySet());
+      moved = !appendTimes || full > 1.0 || !next.keySet().containsAll(ends.keySet()) || query().isIdle();
       if (!moved) {
         query().raiseWatermark(time - delay);
       }

@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 import scala.collection.Iterator;
@@ -45,6 +46,15 @@ public class QueryProgress {
       }
     }
     parser.close();
+  }
+
+  /**
+   * Whether the last trigger found nothing for a batch to do. Spark has remembered the next batch with its watermark then, and ends the query
+   * where it has another one.
+   */
+  public boolean isIdle() {
+    IncrementalExecution last = query.lastExecution(); // the next batch has it too, until it is planned
+    return last == null || last.currentBatchId() != query.getLatestExecutionContext().batchId();
   }
 
   /**

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,29 @@ def raised_watermarks(checkpoint: Path) -> list[int]:
     return found
 
 
+def counting_job(
+    name: str,
+    topic: str,
+    checkpoint: Path,
+    sink: Callable[[DataFrame, int], None],
+    at_most: int = 1_000,
+    append_times: bool = True,
+) -> Job:
+    """Counts the records of two partitions in windows of two seconds: `end`, epoch ms, and `records`."""
+    return Job(
+        name,
+        (Input((topic,), (0, 1), delay_seconds=1, at_most=at_most),),
+        lambda raw: (
+            raw.groupBy(F.window("timestamp", "2 seconds"))
+            .agg(F.count("*").alias("records"))
+            .select(F.unix_millis("window.end").alias("end"), "records")
+        ),
+        str(checkpoint),
+        sink,
+        windows=WindowGrid(2, 1, append_times=append_times),
+    )
+
+
 @pytest.mark.parametrize(
     ("at_most", "append_times", "raised"),
     [(1_000, True, True), (4, True, None), (1_000, False, False)],
@@ -252,20 +276,8 @@ def test_the_batch_that_reads_the_last_records_of_a_window_closes_it_where_it_ca
             assert row["end"] not in windows, "a window is closed once"
             windows[row["end"]] = row["records"]
 
-    counted = Job(
-        unique,
-        (Input((topic,), (0, 1), delay_seconds=1, at_most=at_most),),
-        lambda raw: (
-            raw.groupBy(F.window("timestamp", "2 seconds"))
-            .agg(F.count("*").alias("records"))
-            .select(F.unix_millis("window.end").alias("end"), "records")
-        ),
-        str(checkpoint),
-        sink,
-        windows=WindowGrid(2, 1, append_times=append_times),
-    )
     runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1)
-    query = runner.start(counted)
+    query = runner.start(counting_job(unique, topic, checkpoint, sink, at_most, append_times))
     try:
         wait_for(runner.gates[unique].has_looked, 60.0)
         first = 20
@@ -290,6 +302,44 @@ def test_the_batch_that_reads_the_last_records_of_a_window_closes_it_where_it_ca
         times = [record.timestamp for record in log]
     for end, records in windows.items():
         assert records == sum(end - 2_000 <= time < end for time in times), "a window has all of its records"
+
+
+def test_a_query_that_has_found_nothing_to_do_goes_on(
+    kafka_spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path
+) -> None:
+    """Spark ends one whose next batch has another watermark than when it last looked for something to do."""
+    topic, windows = topic_of(stack, unique, 2), list[int]()
+
+    def sink(batch: DataFrame, number: int) -> None:
+        windows.extend(row["end"] for row in batch.collect())
+
+    runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1)
+    query = runner.start(counting_job(unique, topic, tmp_path / "checkpoint", sink))
+    gate = runner.gates[unique]
+
+    def has_looked() -> bool:
+        runner.check(query)
+        return gate.has_looked()
+
+    def has_windows(wanted: int) -> bool:
+        runner.check(query)
+        append(stack, topic, 0)
+        append(stack, topic, 1)
+        threading.Event().wait(0.25)  # time goes on in the log
+        return len(windows) >= wanted
+
+    try:
+        wait_for(has_looked, 60.0)
+        for _ in range(2):
+            wait_for(partial(has_windows, len(windows) + 2), 60.0)
+            for _ in range(5):  # the first of these may close what the last records have left
+                gate.behind(1)
+                gate.has_looked()
+                wait_for(has_looked, 2 * MOST_SECONDS)
+    finally:
+        runner.stop()
+    assert len(set(windows)) == len(windows), "a window is closed once"
+    assert raised_watermarks(tmp_path / "checkpoint")
 
 
 def test_where_nobody_else_writes_one_partition_alone_gets_all_heartbeats(stack: Addresses, unique: str) -> None:
