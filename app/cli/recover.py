@@ -66,5 +66,5 @@ def take(settings: Settings, name: str) -> Path:
     from app.cli.savepoint import create_in_session  # loads Spark
     from replay.savepoints.savepoint_folder import find
 
-    create_in_session(settings, name)
+    create_in_session(settings, name, changed_log=True)
     return find(settings.home, name)

@@ -40,14 +40,14 @@ def create(
     show_manifest(settings, manifest)
 
 
-def create_in_session(settings: Settings, name: str) -> dict[str, Any]:
-    """Create a savepoint, in a Spark session of its own."""
+def create_in_session(settings: Settings, name: str, *, changed_log: bool = False) -> dict[str, Any]:
+    """Create a savepoint, in a Spark session of its own; `changed_log` as for `create_savepoint.create`."""
     from app.runtime.spark import own_session  # loads Spark
     from replay.savepoints import create_savepoint
 
     create_savepoint.check_begun(settings)  # refused before Spark starts, which takes a while
     with own_session(settings, "kappa-savepoint", report) as spark:
-        return create_savepoint.create(spark, settings, name, report)
+        return create_savepoint.create(spark, settings, name, report, changed_log=changed_log)
 
 
 @savepoint_app.command("list")

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import log_marks, quarantine
+from app.kafka import data_loss, log_marks, quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
@@ -55,7 +55,9 @@ EARLIER_BATCHES = 8  # of correlate: Spark keeps ten
 SILENT_POLLS = 30  # of a second, after which the broker counts as gone
 
 
-def create(spark: SparkSession, settings: Settings, name: str, report: Report = silent) -> dict[str, Any]:
+def create(
+    spark: SparkSession, settings: Settings, name: str, report: Report = silent, *, changed_log: bool = False
+) -> dict[str, Any]:
     """Write a savepoint of a version, from its checkpoints. Never stops or changes a job.
 
     Parameters
@@ -68,6 +70,8 @@ def create(spark: SparkSession, settings: Settings, name: str, report: Report = 
         Of the savepoint.
     report
         Gets a line for each step that takes long.
+    changed_log
+        Also where the log has lost records that the version has read or written, to go on without them.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def create(spark: SparkSession, settings: Settings, name: str, report: Report = 
     ServiceUnavailable
         Kafka does not answer.
     DeterminismViolation
-        A violation has ended the version.
+        A violation has ended the version, or its log has changed.
     """
     savepoint_format.check_name(name)
     home = savepoint_folder.home_of(settings.home)
@@ -101,6 +105,8 @@ def create(spark: SparkSession, settings: Settings, name: str, report: Report = 
         watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
         # Only now: the state holds no record from beyond these ends.
         provenance = dataclasses.replace(provenance, log=log_marks.record_of(log_marks.mark_now(settings)))
+        if not changed_log:  # its marks would hide from `kappa recover` that results of these windows are lost
+            data_loss.refuse_changed_log(settings)
         report(f"writing {len(watermarks)} shards to {folder}")
         return savepoint_writer.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
 

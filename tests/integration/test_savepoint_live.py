@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from app.core.settings import PROJECT, Settings
 from app.embedded.stack_state import Addresses
-from app.kafka import topics
+from app.kafka import log_marks, topics
 from app.kafka.connection import client_options, kafka_connection
 from app.runtime import jobs
 from app.simulator import Planned, SimulatorSettings, simulate
@@ -26,7 +27,7 @@ from app.versions.pinned_configuration import pin_configuration
 from models.detection.detector import ShardDetector
 from models.detection.shard_state import host_of, is_template
 from models.incidents.correlator import Correlator
-from pipelines.errors import InputError
+from pipelines.errors import DeterminismViolation, InputError
 from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, loaded, value_of
 from pipelines.jobs.correlate import advance as correlate_on
 from pipelines.runner import Runner
@@ -117,6 +118,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     finally:
         runner.stop()
     afterwards = by_command(settings, "afterwards")
+    assert_none_is_taken_of_a_changed_log(spark, settings)
     assert (
         create_savepoint.correlator_at(spark, settings.checkpoint("correlate"), -2) is None
     )  # all that is kept is beyond
@@ -131,6 +133,17 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     ]
     assert_shards_are_those_of_the_log(settings, while_running, watermarks)
     assert_correlator_can_lag(spark, settings, watermarks)
+
+
+def assert_none_is_taken_of_a_changed_log(spark: SparkSession, settings: Settings) -> None:
+    """The version had marked a record that is not there: a savepoint that marks the log of today would hide its loss."""
+    now, topic = log_marks.mark_now(settings), settings.topic("scores")
+    (end, epoch), lost = now[topic].ends[0], dict(now)
+    lost[topic] = dataclasses.replace(now[topic], ends={**now[topic].ends, 0: (end + 1, epoch)})
+    log_marks.write_marks(settings, "extract", lost)
+    with pytest.raises(DeterminismViolation, match=f"{topic}/0 has lost its end"):
+        create_savepoint.create(spark, settings, "of-less")
+    log_marks.write_marks(settings, "extract", now)
 
 
 def by_command(settings: Settings, name: str) -> dict[str, Any]:
