@@ -7,14 +7,29 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+import structlog
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from app.kafka.connection import failure, reasons
 from pipelines.errors import KappaError, ServiceUnavailable
 
+log = structlog.get_logger()
+
 MOST_PENDING = 50_000
 DAY_MS = 24 * 3600 * 1000
+
+
+def closed(producer: KafkaProducer, timeout: float) -> bool:
+    """Wait up to `timeout` seconds for acknowledgements, then close a producer, whatever waits. Returns whether all was acknowledged."""
+    try:
+        producer.close(timeout=timeout)
+    except (
+        KafkaTimeoutError
+    ):  # then kafka-python has closed nothing, and its thread would send the rest when the broker is back
+        producer._sender.force_close()
+        return False
+    return True
 
 
 class BoundedProducer:
@@ -93,8 +108,10 @@ class BoundedProducer:
         self.settle()
 
     def close(self, timeout: float = 10.0) -> None:
-        """Wait up to `timeout` seconds for acknowledgements, then close."""
-        self._producer.close(timeout=timeout)
+        """Wait up to `timeout` seconds for acknowledgements, then close. Records that were waited for in vain are counted in the log."""
+        if not closed(self._producer, timeout) and timeout > 0:
+            waiting = sum(not future.is_done for future in self._pending)
+            log.warning("records were given up", kafka=self._where, records=waiting)
 
     def __enter__(self) -> Self:
         """The producer itself."""

@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, open_consumer, unavailable
+from app.kafka.producer import closed
 from app.kafka.topics import QUARANTINE
 from models.records.records import JOBS, QuarantinedRecord, RefusedRecord
 from models.records.schema import parsed, plain
@@ -234,7 +235,7 @@ def send(settings: Settings, records: Sequence[Outgoing]) -> list[int]:
         raise unavailable(settings, error) from error
     finally:
         if producer is not None:
-            producer.close(timeout=SEND_SECONDS)
+            closed(producer, SEND_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""What writes into Kafka when its broker is killed: it closes in the time that it was given, and hides no other error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from app.core.settings import PROJECT, Settings
+from app.embedded import stack_state
+from app.embedded.stack import Stack, running_stack
+from app.kafka import topics
+from app.kafka.connection import client_options
+from app.kafka.heartbeats import Heartbeats
+from app.kafka.producer import BoundedProducer
+from app.notify.deliveries import DeliveryLog
+from models.records.records import DeliveriesUntil
+from pipelines.errors import ServiceUnavailable
+from pipelines.windowing import WindowingConfig
+
+pytestmark = pytest.mark.stack
+
+RECORD = DeliveriesUntil(topic="incidents", partition=0, offset=1)
+
+
+@dataclass
+class Writers:
+    """What was connected to a broker that has been killed since."""
+
+    topic: str
+    outboxes: tuple[BoundedProducer, BoundedProducer]
+    heartbeats: Heartbeats
+    deliveries: DeliveryLog
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
+    stack = Stack(tmp_path_factory.mktemp("gone"), jars=PROJECT / ".kappa" / "jars", elasticsearch=False)
+    with running_stack(stack) as addresses:
+        made = Settings(home=stack.home)
+        kafka = made.kafka.model_copy(update={"bootstrap_servers": addresses.kafka})
+        settings = made.model_copy(update={"kafka": kafka})
+        topics.create(settings)
+        options, topic = client_options(settings), settings.topic("telemetry")
+        found = Writers(
+            topic,
+            (BoundedProducer(options), BoundedProducer(options)),
+            Heartbeats(options, [topic], WindowingConfig()),
+            DeliveryLog(settings, threading.Event()),
+        )
+        for outbox in found.outboxes:
+            queue(outbox, topic)
+            outbox.flush()
+        assert found.deliveries.append(RECORD)
+        found.heartbeats.start()
+        wait_until(lambda: found.heartbeats.beats > 0)
+        kill_broker(stack.home)
+        yield found
+
+
+def queue(outbox: BoundedProducer, topic: str) -> None:
+    outbox.send(topic, b"{}", key=b"", partition=0)
+
+
+def kill_broker(home: Path) -> None:
+    state = stack_state.read_state(home)
+    assert state is not None
+    broker = state.services["kafka"].process
+    assert broker is not None
+    process = psutil.Process(broker.pid)
+    os.kill(broker.pid, signal.SIGKILL)
+    psutil.wait_procs([process], timeout=30)
+
+
+def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.1)):
+        if ready():
+            return
+        waiting.wait(0.1)
+    pytest.fail(f"waited {seconds:.0f} s in vain")
+
+
+def test_what_is_not_taken_in_time_is_given_up_in_one_line(writers: Writers) -> None:
+    outbox = writers.outboxes[0]
+    for _ in range(3):
+        queue(outbox, writers.topic)
+    with capture_logs() as lines:
+        outbox.close(0.2)
+        outbox.close(0.2)
+    assert [(line["event"], line["records"]) for line in lines] == [("records were given up", 3)]
+    with pytest.raises(ServiceUnavailable):
+        outbox.settle()  # they will never be sent
+
+
+def test_an_error_of_whoever_writes_is_not_replaced_by_what_waits(writers: Writers) -> None:
+    with pytest.raises(ValueError, match="of its own"), writers.outboxes[1] as outbox:
+        queue(outbox, writers.topic)
+        raise ValueError("of its own")
+
+
+def test_what_a_notifier_records_waits_for_the_broker(writers: Writers) -> None:
+    with capture_logs() as lines:
+        assert not writers.deliveries.append(RECORD)
+        writers.deliveries.close()
+    assert [line["event"] for line in lines] == ["deliveries cannot be recorded now"]
+
+
+def test_heartbeats_stop_in_one_line(writers: Writers) -> None:
+    wait_until(lambda: bool(writers.heartbeats.problem))
+    with capture_logs() as lines:
+        writers.heartbeats.stop()
+    assert [line["event"] for line in lines] == ["records were given up"]
