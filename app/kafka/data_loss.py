@@ -259,32 +259,28 @@ class LogWatch:
             raise self._found
 
     def _run(self) -> None:
-        marks: log_marks.LogMarks = {}
         while self._found is None:
             try:
-                marks = self._look(marks)
+                self._look()
             except DeterminismViolation as found:
                 self._found = found
-            except (ServiceUnavailable, InputError):
-                pass  # the jobs themselves wait for the broker, or fail
-            except OSError as error:
-                log.warning("the state of the log cannot be kept", error=str(error))
+            except ServiceUnavailable:
+                pass  # the jobs themselves wait for the broker
+            except (InputError, OSError) as error:
+                log.warning("the state of the log cannot be compared or kept", error=str(error))
             if self._stop.wait(self._every):
                 return
 
-    def _look(self, before: log_marks.LogMarks) -> log_marks.LogMarks:
-        """Compare the log with what it was, and keep what it is."""
+    def _look(self) -> None:
+        """Compare the log with what it was when it was last marked, also before the start, and keep what it is."""
         now = log_marks.mark_now(self._settings)
-        changes = log_marks.changes_since(self._settings, [before] if before else [])
-        if changes:
-            raise DeterminismViolation(describe_changes(self._settings.version, changes))
+        refuse_changed_log(self._settings)
         check_partitions(self._settings, now)
         try:
             topics.check_timestamps(self._settings, now)
         except InputError as error:  # of settings, at a start; now it is the log that has changed
             raise DeterminismViolation(str(error)) from error
         log_marks.write_marks(self._settings, self._job, now)
-        return now
 
 
 # --- the record of a gap

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, topics
 from app.kafka.connection import admin_client, client_options
-from app.kafka.log_marks import LogChange, changes_since, mark_now
+from app.kafka.log_marks import LogChange, changes_since, mark_now, read_marks, write_marks
 from app.kafka.producer import BoundedProducer
 from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
@@ -94,6 +95,23 @@ def test_other_times_and_more_partitions_of_any_topic_stop_running_jobs_and_the_
     assert re.match(f"topic {incidents} has 3 partitions, the version began with 1: .*`kappa recover`", found[1])
     with pytest.raises(DeterminismViolation, match="has 3 partitions"):
         data_loss.check_partitions(settings, mark_now(settings), inputs=False)
+
+
+def test_a_loss_between_the_check_at_the_start_and_the_first_look_is_found_and_not_marked(
+    folder: Path, stack: Addresses, unique: str
+) -> None:
+    """The broker may lose power while Spark starts."""
+    settings = settings_of(folder, stack.kafka, f"{unique}-")
+    topics.create(settings)
+    append(settings, "telemetry", 3)
+    now, topic = mark_now(settings), settings.topic("telemetry")
+    (end, epoch), marked = now[topic].ends[0], dict(now)
+    marked[topic] = dataclasses.replace(now[topic], ends={**now[topic].ends, 0: (end + 2, epoch)})
+    write_marks(settings, "extract", marked)
+    with data_loss.LogWatch(settings, "extract", every_seconds=0.2) as watch:
+        found = raised_by(watch)
+    assert f"{topic}/0 has lost its end: offsets 3 to 4 are gone" in found
+    assert read_marks(settings) == [marked], "`kappa recover` asks them what is lost"
 
 
 def raised_by(watch: data_loss.LogWatch) -> str:
