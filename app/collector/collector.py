@@ -22,6 +22,9 @@ Clock = Callable[[], int]  # epoch milliseconds
 MOST_MOUNTS, MOST_DEVICES = 16, 32
 POLL_SECONDS = 0.5
 LINES_PER_POLL = 5_000
+MOST_WAITING = 10_000
+ROOM_SECONDS = 0.05
+GOODBYE_SECONDS = 10.0
 
 
 def encoded(event: Mapping[str, Any]) -> bytes:
@@ -160,18 +163,21 @@ def collect(
 
     `options` are kafka-python's, `topics` the names of `telemetry` and `logs`. While Kafka is away at most 10,000
     records wait in memory; lines then stay in their files and readings are left out. `on_event` is called with
-    kind and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start, SettingsError
-    for an interval that is no length of time.
+    kind and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start or, at the end, does
+    not take within seconds what waits; SettingsError for an interval that is no length of time.
     """
     if not interval > 0:
         msg = f"collect: interval is {interval}; wanted more than 0 seconds"
         raise SettingsError(msg)
     name = host or socket.gethostname()
     counts = {"telemetry": 0, "logs": 0}
-    with BoundedProducer(options, most=10_000, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
+    with BoundedProducer(options, most=MOST_WAITING, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
 
         def send(kind: str, events: Iterable[Mapping[str, Any]]) -> None:
             for event in events:
+                while outbox.settle() >= MOST_WAITING:
+                    if stop.wait(ROOM_SECONDS):
+                        return
                 outbox.send(topics[kind], encoded(event), key=name.encode(), timestamp_ms=clock())
                 counts[kind] += 1
                 if on_event is not None:
@@ -190,6 +196,7 @@ def collect(
                     break
         finally:
             tail.close()
+        outbox.flush(GOODBYE_SECONDS)  # records wait for a day, whoever stops it does not
     return Collected(**counts)
 
 

@@ -1,20 +1,18 @@
-"""What writes into Kafka when its broker is killed: it closes in the time that it was given, and hides no other error."""
+"""What writes into Kafka when its broker is gone: it closes in the time that it was given, and hides no other error."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 from structlog.testing import capture_logs
 
+from app.collector.collector import MOST_WAITING, Collected, collect
 from app.core.settings import PROJECT, Settings
-from app.embedded import stack_state
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
 from app.kafka.connection import client_options
@@ -32,28 +30,39 @@ RECORD = DeliveriesUntil(topic="incidents", partition=0, offset=1)
 
 @dataclass
 class Writers:
-    """What was connected to a broker that has been killed since."""
+    """What was connected to a broker that is gone."""
 
     topic: str
     outboxes: tuple[BoundedProducer, BoundedProducer]
     heartbeats: Heartbeats
     deliveries: DeliveryLog
+    collector: Future[Collected]
+    stop_collecting: threading.Event
+    lines: Path
+    sent: list[str]
 
 
 @pytest.fixture(scope="module")
 def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
     stack = Stack(tmp_path_factory.mktemp("gone"), jars=PROJECT / ".kappa" / "jars", elasticsearch=False)
+    pool = ThreadPoolExecutor()
     with running_stack(stack) as addresses:
         made = Settings(home=stack.home)
         kafka = made.kafka.model_copy(update={"bootstrap_servers": addresses.kafka})
         settings = made.model_copy(update={"kafka": kafka})
         topics.create(settings)
         options, topic = client_options(settings), settings.topic("telemetry")
+        file, stop, sent = stack.home / "a.log", threading.Event(), list[str]()
+        own = {kind: settings.topic(kind) for kind in ("telemetry", "logs")}
         found = Writers(
             topic,
             (BoundedProducer(options), BoundedProducer(options)),
             Heartbeats(options, [topic], WindowingConfig()),
             DeliveryLog(settings, threading.Event()),
+            pool.submit(collect, options, own, stop, files=[str(file)], on_event=lambda kind, _: sent.append(kind)),
+            stop,
+            file,
+            sent,
         )
         for outbox in found.outboxes:
             queue(outbox, topic)
@@ -61,22 +70,18 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
         assert found.deliveries.append(RECORD)
         found.heartbeats.start()
         wait_until(lambda: found.heartbeats.beats > 0)
-        kill_broker(stack.home)
-        yield found
+        wait_until(lambda: bool(sent))
+    yield found
+    stop.set()
+    found.heartbeats.stop()
+    found.deliveries.close()
+    for outbox in found.outboxes:
+        outbox.close(0.0)
+    pool.shutdown()
 
 
 def queue(outbox: BoundedProducer, topic: str) -> None:
     outbox.send(topic, b"{}", key=b"", partition=0)
-
-
-def kill_broker(home: Path) -> None:
-    state = stack_state.read_state(home)
-    assert state is not None
-    broker = state.services["kafka"].process
-    assert broker is not None
-    process = psutil.Process(broker.pid)
-    os.kill(broker.pid, signal.SIGKILL)
-    psutil.wait_procs([process], timeout=30)
 
 
 def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -118,3 +123,12 @@ def test_heartbeats_stop_in_one_line(writers: Writers) -> None:
     with capture_logs() as lines:
         writers.heartbeats.stop()
     assert [line["event"] for line in lines] == ["records were given up"]
+
+
+def test_a_collector_stops_also_when_it_has_no_room_for_more(writers: Writers) -> None:
+    """Its records wait for a day."""
+    writers.lines.write_text("a line\n" * (MOST_WAITING + 1))
+    wait_until(lambda: len(writers.sent) >= MOST_WAITING)
+    writers.stop_collecting.set()
+    with pytest.raises(ServiceUnavailable, match="did not take records"):
+        writers.collector.result(timeout=60)
