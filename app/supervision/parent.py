@@ -315,7 +315,10 @@ class Parent:
             log.error("jobs did not stop: ending them", after_seconds=round(self.what.stop_seconds), pid=child.session)
             return 1
         wait_for_end(child.session, self.what.leave_seconds)
-        return max(child.process.returncode, 0) or int(child.process.returncode < 0)
+        code = child.process.returncode
+        if code == -signal.SIGTERM:  # it had begun nothing: until it begins, the signal ends it
+            return 0
+        return max(code, 0) or int(code < 0)
 
     def _wait(self, seconds: float) -> bool:
         """Wait before a restart; True if this process is asked to stop meanwhile."""

@@ -34,9 +34,10 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
     }
     stopping = threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: (folder / "asked for stacks").touch())
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    parent.expect("job")
     what = plan[min(number, len(plan) - 1)]
+    if what != "imports":
+        signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    parent.expect("job")
     if what != "silent":
         parent.progress("job", done=True)
     if what in ("positioned", "stays"):

@@ -190,6 +190,15 @@ def test_a_signal_stops_the_child_cleanly_and_then_the_parent(start: Start, numb
     assert gone(found["pids"])
 
 
+def test_a_stop_of_a_child_that_has_begun_nothing_is_clean_too(start: Start) -> None:
+    parent = start("imports")
+    found = parent.start(0)
+    parent.process.terminate()
+    assert parent.end() == 0
+    assert parent.output == ""
+    assert gone(found["pids"])
+
+
 def test_a_stop_while_it_waits_for_the_next_start_ends_it(start: Start) -> None:
     parent = start("fails", limits=replace(QUICK, first_seconds=1000.0, most_seconds=1000.0))
     until(lambda: "jobs ended" in parent.output, "the end of the first child")
