@@ -260,7 +260,7 @@ def dropped_rows(job: str, rows: int) -> DeterminismViolation:
     """The error for rows that the watermark dropped."""
     return DeterminismViolation(
         f"{job}: {rows} rows were dropped by the watermark, wanted 0: the topic's append times go back by more than "
-        "disorder_seconds; raise it and replay"
+        "disorder_seconds; set the broker's clock right, or raise it, then `kappa replay --version NAME`"
     )
 
 

@@ -63,8 +63,12 @@ def cut(settings: Settings, kinds: Iterable[str], broker: KillableServer, keep: 
 
 
 def delete_all(settings: Settings, kinds: Iterable[str]) -> int:
-    """What retention does: all records up to the end are deleted. Answers how many offsets that are."""
-    ends = ends_of(settings, kinds)
+    """What retention does: all records up to the end are deleted. Answers how many offsets that are.
+
+    Not those of a topic that is compacted alone, as `rules` is: of it retention deletes nothing, and the broker refuses to.
+    """
+    kept = {one.name for one in topics.wanted(settings) if one.config.get("cleanup.policy") == "compact"}
+    ends = {place: end for place, end in ends_of(settings, kinds).items() if place[0] not in kept}
     client = admin_client(settings)
     try:
         client.delete_records({TopicPartition(*place): end for place, end in ends.items()})
