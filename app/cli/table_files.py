@@ -94,9 +94,8 @@ def read(file: Path, columns: TableColumns) -> NumberTable:
 
 def header_of(file: Path) -> list[str]:
     """Names of the columns. Raises InputError for a file that is not there, is a pipe or empty, or names a column twice."""
-    if file.exists() and not (
-        file.is_file() or file.is_dir()
-    ):  # it would be read several times, each time what is left of it
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        # it would be read several times, each time what is left of it
         msg = f"{file} is no file that can be read twice; wanted CSV with a header, or Parquet, on a disk"
         raise InputError(msg)
     try:

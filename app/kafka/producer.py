@@ -24,9 +24,8 @@ def closed(producer: KafkaProducer, timeout: float) -> bool:
     """Wait up to `timeout` seconds for acknowledgements, then close a producer, whatever waits. Returns whether all was acknowledged."""
     try:
         producer.close(timeout=timeout)
-    except (
-        KafkaTimeoutError
-    ):  # then kafka-python has closed nothing, and its thread would send the rest when the broker is back
+    except KafkaTimeoutError:
+        # kafka-python has closed nothing then, and its thread would send the rest when the broker is back
         producer._sender.force_close()
         return False
     return True

@@ -101,7 +101,7 @@ def plan(load: Load, settings: Settings) -> Plan:
     window = windowing.window_seconds
     counts = counts_of(load)
     rows = load.series + counts
-    state = state_of(load)
+    state = bytes_of_state(load)
     workers = settings.spark.shuffle_partitions + OTHER_WORKERS
     python = workers * WORKER_BYTES + load.series * METRIC_BYTES + counts * TEMPLATE_BYTES + rows * BATCH_BYTES
     heap = LEAST_HEAP + rows * HEAP_BYTES
@@ -193,15 +193,15 @@ def warnings(load: Load, settings: Settings) -> list[str]:
         if each > most:
             found.append(f"{each:,} {name} a host are more than a host may have, {most:,}: the others are left out")
     shards = settings.windowing.shards
-    if state_of(load) > shards * MOST_SHARD_STATE:
-        enough = 2 ** math.ceil(math.log2(state_of(load) / MOST_SHARD_STATE))
+    if bytes_of_state(load) > shards * MOST_SHARD_STATE:
+        enough = 2 ** math.ceil(math.log2(bytes_of_state(load) / MOST_SHARD_STATE))
         found.append(
-            f"each of {shards} shards has a state of {state_of(load) / shards / 1e6:,.0f} MB, which a batch writes as one value: "
+            f"each of {shards} shards has a state of {bytes_of_state(load) / shards / 1e6:,.0f} MB, which a batch writes as one value: "
             f"{MOST_SHARD_STATE / 1e6:,.0f} MB are enough; set windowing.shards = {enough} before the version begins"
         )
     return found
 
 
-def state_of(load: Load) -> int:
+def bytes_of_state(load: Load) -> int:
     """Bytes of the models' state, as it is written."""
     return load.series * METRIC_STATE + counts_of(load) * TEMPLATE_STATE
