@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import psutil
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions
 from kafka.errors import KafkaError
+from support.lost_records import marked_beyond
 
 from app.core.settings import PROJECT, Settings
 from app.embedded import stack_state
@@ -104,9 +104,8 @@ def test_a_loss_between_the_check_at_the_start_and_the_first_look_is_found_and_n
     settings = settings_of(folder, stack.kafka, f"{unique}-")
     topics.create(settings)
     append(settings, "telemetry", 3)
-    now, topic = mark_now(settings), settings.topic("telemetry")
-    (end, epoch), marked = now[topic].ends[0], dict(now)
-    marked[topic] = dataclasses.replace(now[topic], ends={**now[topic].ends, 0: (end + 2, epoch)})
+    topic = settings.topic("telemetry")
+    marked = marked_beyond(mark_now(settings), topic, 2)
     write_marks(settings, "extract", marked)
     with data_loss.LogWatch(settings, "extract", every_seconds=0.2) as watch:
         found = raised_by(watch)

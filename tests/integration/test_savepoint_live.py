@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from pyspark.sql import SparkSession
+from support.lost_records import marked_beyond
 
 from app.core.settings import PROJECT, Settings
 from app.embedded.stack_state import Addresses
@@ -138,9 +138,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
 def assert_none_is_taken_of_a_changed_log(spark: SparkSession, settings: Settings) -> None:
     """The version had marked a record that is not there: a savepoint that marks the log of today would hide its loss."""
     now, topic = log_marks.mark_now(settings), settings.topic("scores")
-    (end, epoch), lost = now[topic].ends[0], dict(now)
-    lost[topic] = dataclasses.replace(now[topic], ends={**now[topic].ends, 0: (end + 1, epoch)})
-    log_marks.write_marks(settings, "extract", lost)
+    log_marks.write_marks(settings, "extract", marked_beyond(now, topic, 1))
     with pytest.raises(DeterminismViolation, match=f"{topic}/0 has lost its end"):
         create_savepoint.create(spark, settings, "of-less")
     log_marks.write_marks(settings, "extract", now)
