@@ -52,6 +52,7 @@ ZERO = slice(13, 17)
 PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
 PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
 LEAST_PHI, MOST_PHI = 0.01, 20.0
+MOST_NONE = 700.0  # nats: as surprising is no line at most, as a float holds no smaller probability of which there is a logarithm
 SINCE_NATS = 5.0  # evidence of a run of zeros from which the silence counts as begun
 MOST_MEMORIES = 10.0  # e-foldings of the dispersion's memory after which nothing counts
 NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer learnt
@@ -161,7 +162,7 @@ def predict(
         low[rows] = too_few(x[rows], mean[rows], shape[rows])
     page = np.maximum(s[HIGH] + high - p.allowance_nats, 0.0)
     columns = list(s[ZERO])
-    none = np.exp(-shape * np.log1p(mean / shape))
+    none = np.exp(-np.minimum(shape * np.log1p(mean / shape), MOST_NONE))
     evidence = run_length.score_run(columns, s[ZERO_EVIDENCE], zero, warming, prior=(none, none))
     return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 

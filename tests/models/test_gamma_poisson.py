@@ -125,3 +125,14 @@ def test_a_series_without_lines_so_far_is_as_one_that_was_fed_zeros() -> None:
     feed(s, np.stack([lines, np.zeros(1500)], axis=1), P)
     for column, value in poisson.without_lines(s[:, 0], P).items():
         assert value == pytest.approx(s[poisson.COLUMNS.index(column), 1], rel=0.01), column
+
+
+@pytest.mark.parametrize("lines", [1e4, 2e5, 1e7, 1e12])
+def test_however_many_lines_a_log_has_its_silence_has_a_finite_surprisal_above_those_of_quieter_ones(
+    lines: float,
+) -> None:
+    # 200,000 lines in a window were enough for a probability of none that is 0 as a float
+    p, s = DetectorParameters(), fresh(2)
+    feed(s, np.full((400, 2), [30.0, lines]), p)
+    quieter, found = feed(s, np.zeros((40, 2)), p, 400)[-1].zero
+    assert 50 < quieter < found < math.inf
