@@ -19,7 +19,8 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import quarantine, topics
 from app.kafka.input_offsets import input_topics
-from app.versions import replay_manifest, start_position
+from app.runtime import jobs
+from app.versions import locks, replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
 from app.versions.replay_manifest import ReplayManifest, Slice, folder_of, state_folder
 from pipelines.errors import DeterminismViolation, InputError
@@ -95,12 +96,18 @@ def plan(
     Raises
     ------
     InputError
-        The version is `live`, the range is outside the log, or the savepoint is of other topics, shards or windows.
+        The version is one that jobs write, the range is outside the log, or the savepoint is of other topics, shards or windows.
     """
     if settings.version == "live":
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
         raise InputError(msg)
     earlier = replay_manifest.read(settings)
+    if earlier is None and start_position.jobs_with_checkpoint(settings):
+        msg = (
+            f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "
+            "name, such as --version again"
+        )
+        raise InputError(msg)
     if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
         requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
     reference = None
@@ -161,7 +168,7 @@ def replay(
     Raises
     ------
     InputError
-        The version has a replay of something else.
+        The version has a replay of something else, or another process replays it, or runs its jobs.
     DeterminismViolation
         The check came to other results than the first run.
     """
@@ -169,20 +176,31 @@ def replay(
     if what.earlier is not None:
         what.earlier.check_same_run(manifest)
         manifest = what.earlier
-    provenance = provenance_of(settings, manifest.configuration)
-    unread = quarantine.read(settings, manifest.quarantine).found
-    workers = partitions or spark.sparkContext.defaultParallelism
-    context = SliceContext(spark, settings, provenance, workers, quarantine=unread)
     if manifest.complete:
         report(f"version {settings.version} is complete: running it again without writing")
+        context = context_of(spark, settings, manifest, partitions)
         check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
         return manifest.record() | {"same": True}
-    if manifest.results:
-        report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
-    topics.create(settings)
-    pin_configuration(settings)
-    replay_manifest.write(settings, manifest)
-    return run_slices(context, manifest, what.savepoint, on_progress).record()
+    with locks.only_here(settings, jobs.NAMES):
+        if replay_manifest.read(settings) != what.earlier:
+            msg = f"replay: another process has replayed version {settings.version} meanwhile; look with `kappa replay list`, and try again"
+            raise InputError(msg)
+        if manifest.results:
+            report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
+        topics.create(settings)
+        pin_configuration(settings)
+        replay_manifest.write(settings, manifest)
+        context = context_of(spark, settings, manifest, partitions)
+        return run_slices(context, manifest, what.savepoint, on_progress).record()
+
+
+def context_of(
+    spark: SparkSession, settings: Settings, manifest: ReplayManifest, partitions: int | None
+) -> SliceContext:
+    """What all slices of a run share. `partitions` as for `replay`."""
+    workers = partitions or spark.sparkContext.defaultParallelism
+    unread = quarantine.read(settings, manifest.quarantine).found
+    return SliceContext(spark, settings, provenance_of(settings, manifest.configuration), workers, quarantine=unread)
 
 
 def run_slices(

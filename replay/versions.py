@@ -7,9 +7,10 @@ import shutil
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import admin_client
+from app.runtime import jobs
 from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
-from app.versions import serving
+from app.versions import locks, serving
 from app.versions.replay_manifest import folder_of
 from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
@@ -18,7 +19,8 @@ from pipelines.errors import InputError
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
     """Remove the topics, indices and folders of the settings' version; without `yes` only say which they are.
 
-    Raises InputError for version `live`, for one that serves or served, and for one of which there is nothing.
+    Raises InputError for version `live`, for one that serves or served, for one whose jobs run, or that is replayed now, and for one of
+    which there is nothing.
     """
     version = settings.version
     if version == "live":
@@ -31,6 +33,15 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
         does = "serves" if version == served.version else "served for a time, and its results of that time are shown"
         msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows when versions served"
         raise InputError(msg)
+    if not yes:
+        return found(settings, yes=False)
+    with locks.only_here(settings, jobs.NAMES):
+        return found(settings, yes=True)
+
+
+def found(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
+    """What there is of a version; with `yes` it is removed. Raises InputError where there is nothing."""
+    version = settings.version
     client = admin_client(settings)
     elastic = elasticsearch_connection(settings).connect()
     try:

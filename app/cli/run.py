@@ -227,9 +227,10 @@ def write_stacks_when_asked(file: Path) -> None:
 def set_start_position(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
     """Note where jobs without a checkpoint begin: after a savepoint, else where the version's replay ended.
 
-    `savepoint` is its name, or `REPLAY:VERSION`. Raises InputError for a savepoint that cannot be used.
+    `savepoint` is its name, or `REPLAY:VERSION`. Raises InputError for a savepoint that cannot be used, and where another process runs the
+    jobs whose checkpoints would be set aside.
     """
-    from app.versions import start_position  # loads Kafka's client
+    from app.versions import locks, start_position  # loads Kafka's client
 
     if savepoint is not None:
         kind, _, name = savepoint.partition(":")
@@ -238,7 +239,8 @@ def set_start_position(settings: Settings, savepoint: str | None, *, replace: bo
             if name
             else find(settings.home, kind)
         )
-        start_position.start_from(settings, folder, replace=replace)
+        with locks.only_here(settings, start_position.JOBS_WITH_STATE):
+            start_position.start_from(settings, folder, replace=replace)
         report(f"beginning after savepoint {savepoint}")
     elif replace:
         msg = "--replace is for --savepoint, which is not given"

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.cli.run import set_start_position
 from app.core.settings import PROJECT, Settings
 from app.search import aliases
 from app.search.mappings import template
@@ -24,7 +25,8 @@ from models.core.parameters import DetectorParameters
 from models.records.index_names import INDEX_KINDS
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
-from replay import promote, versions
+from replay import promote, run, versions
+from replay.slices import RequestedRange
 
 VERSIONS = ("live", "v2", "v3")
 WINDOW = 10_000
@@ -182,6 +184,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from app.versions import locks
+from app.cli.run import set_start_position
 from app.core.settings import PROJECT, Settings
 with locks.only_here(Settings(home=Path(sys.argv[1])), ["detect"]):
     print("held", flush=True)
@@ -311,3 +314,41 @@ def test_a_version_that_served_is_not_dropped(home: Settings) -> None:
     for version, says in (("v2", "served for a time"), ("v3", "serves")):
         with pytest.raises(InputError, match=says):
             versions.drop(home.model_copy(update={"version": version}), yes=True)
+
+
+def test_a_version_whose_jobs_run_is_not_dropped(home: Settings) -> None:
+    own = home.model_copy(update={"version": "v2"})
+    with (
+        locks.only_here(own, ["detect"]),
+        pytest.raises(InputError, match="detect of version v2 is run by another process"),
+    ):
+        versions.drop(own, yes=True)
+
+
+def test_a_version_that_is_replayed_or_run_elsewhere_is_not_replayed_here(home: Settings) -> None:
+    replayed(home, "v2", "running")
+    own = tuned(home, "v2")
+    kept = replay_manifest.read(own)
+    assert kept is not None
+    spark: Any = None  # it is not asked for anything
+    what = run.ReplayPlan(own, None, kept, kept)
+    with locks.only_here(own, ["extract"]), pytest.raises(InputError, match="extract of version v2 is run by another"):
+        run.replay(spark, what)
+    replayed(home, "v2", "complete")
+    with pytest.raises(InputError, match="another process has replayed version v2 meanwhile"):
+        run.replay(spark, what)
+
+
+def test_a_version_that_was_run_and_never_replayed_is_not_replayed(home: Settings) -> None:
+    own = tuned(home, "v2")
+    own.checkpoint("detect").mkdir(parents=True)
+    with pytest.raises(InputError, match="version v2 was made by `kappa run`"):
+        run.plan(own, RequestedRange())
+
+
+def test_checkpoints_of_jobs_that_run_are_not_set_aside_for_a_savepoint(home: Settings) -> None:
+    own = tuned(home, "v2")
+    own.checkpoint("detect").mkdir(parents=True)
+    (own.home / "savepoints" / "before").mkdir(parents=True)
+    with locks.only_here(own, ["detect"]), pytest.raises(InputError, match="detect of version v2 is run by another"):
+        set_start_position(own, "before", replace=True)
