@@ -54,12 +54,14 @@ def savepoints(settings: Settings) -> list[Finding]:
     """How old the newest savepoint of the version is."""
     if not recovery.checkpoints_of(settings):
         return [ok("savepoints", "the version has not begun")]
+    now = wall_clock()
     taken = [
         int(datetime.fromisoformat(one["created_at"]).timestamp() * 1000)
         for one in savepoint_folder.listing(settings.home)
         if one.get("version") == settings.version and "created_at" in one
     ]
-    return [savepoint_finding(settings, max(taken, default=None), wall_clock())]
+    # one of a time to come was taken while the clock was ahead: nobody knows when
+    return [savepoint_finding(settings, max((at for at in taken if at <= now), default=None), now)]
 
 
 def savepoint_finding(settings: Settings, taken_ms: int | None, now_ms: int) -> Finding:

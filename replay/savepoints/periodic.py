@@ -73,7 +73,7 @@ class PeriodicSavepoints:
         every = self._settings.savepoints.every_ms
         if every is None:
             return TRY_AGAIN_SECONDS
-        last = last_taken(self._settings)
+        last = last_taken(self._settings, self._clock())
         self._health.savepoint(last)
         due = 0 if last is None else last + every - self._clock()
         if due > 0:
@@ -83,7 +83,7 @@ class PeriodicSavepoints:
         try:
             create_savepoint.check_begun(self._settings)
             self._take(self._settings, name)
-            removed = prune(self._settings)
+            removed = prune(self._settings, self._clock())
         except Exception as error:  # whatever it is, the jobs go on
             if last is None and isinstance(error, InputError):
                 return NOT_YET_SECONDS  # the version has just begun: there is no complete window yet
@@ -101,26 +101,36 @@ def automatic_name(version: str, at_ms: int) -> str:
     return f"auto-{version}-{datetime.fromtimestamp(at_ms / 1000, UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
-def automatic(settings: Settings) -> list[str]:
-    """The savepoints of a version that were taken by itself, the oldest first."""
-    own = re.compile(rf"auto-{re.escape(settings.version)}-\d{{8}}T\d{{6}}Z")
-    return sorted(name for name in savepoint_folder.names(settings.home) if own.fullmatch(name))
+def automatic(settings: Settings, now_ms: int) -> list[str]:
+    """The savepoints of a version that were taken by itself, the oldest first.
+
+    Those of a time to come were taken while the clock was ahead: they count as older than all others, or none would be due until then.
+    """
+    own, now = (
+        re.compile(rf"auto-{re.escape(settings.version)}-\d{{8}}T\d{{6}}Z"),
+        automatic_name(settings.version, now_ms),
+    )
+    found = (name for name in savepoint_folder.names(settings.home) if own.fullmatch(name))
+    return sorted(found, key=lambda name: (name <= now, name))
 
 
-def last_taken(settings: Settings) -> int | None:
-    """When the newest of them was taken that can be read, epoch milliseconds."""
-    for name in reversed(automatic(settings)):
+def last_taken(settings: Settings, now_ms: int) -> int | None:
+    """When the newest of them was taken that can be read, epoch milliseconds; those of a time to come left out."""
+    for name in reversed(automatic(settings, now_ms)):
         try:
-            taken = read_manifest(savepoint_folder.home_of(settings.home) / name)["created_at"]
-            return int(datetime.fromisoformat(taken).timestamp() * 1000)
+            text = read_manifest(savepoint_folder.home_of(settings.home) / name)["created_at"]
+            taken = int(datetime.fromisoformat(text).timestamp() * 1000)
         except (InputError, KeyError, ValueError):
             continue
+        if taken <= now_ms:
+            return taken
     return None
 
 
-def prune(settings: Settings) -> list[Path]:
+def prune(settings: Settings, now_ms: int) -> list[Path]:
     """Remove all but the newest `savepoints.keep` of them; returns where they were."""
-    return [savepoint_folder.drop(settings.home, name) for name in automatic(settings)[: -settings.savepoints.keep]]
+    over = automatic(settings, now_ms)[: -settings.savepoints.keep]
+    return [savepoint_folder.drop(settings.home, name) for name in over]
 
 
 def take_in(spark: SparkSession) -> Take:

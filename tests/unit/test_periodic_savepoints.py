@@ -50,11 +50,26 @@ def test_one_is_taken_when_it_is_due_and_the_oldest_go(savepoints: Savepoints) -
     for hour in range(9):
         savepoints.now = NOON + hour * HOUR
         assert 0 < savepoints.periodic.step() <= 300
-    assert automatic(savepoints.settings) == [automatic_name("live", NOON + hour * HOUR) for hour in (6, 8)]
-    assert last_taken(savepoints.settings) == NOON + 8 * HOUR
+    assert automatic(savepoints.settings, savepoints.now) == [
+        automatic_name("live", NOON + hour * HOUR) for hour in (6, 8)
+    ]
+    assert last_taken(savepoints.settings, savepoints.now) == NOON + 8 * HOUR
     assert by_hand.is_dir(), "what people have named stays"
     assert savepoints.health.summary()["savepoint"] == {"taken": iso(NOON + 8 * HOUR), "problem": ""}
     assert b"kappa_savepoint_timestamp_seconds" in savepoints.health.exposition()
+
+
+def test_savepoints_of_a_clock_that_was_ahead_hold_up_none_and_go_first(savepoints: Savepoints) -> None:
+    for hour in range(100_000, 100_008, 2):
+        savepoints.now = NOON + hour * HOUR
+        savepoints.periodic.step()
+    for hour in range(0, 8, 2):
+        savepoints.now = NOON + hour * HOUR
+        savepoints.periodic.step()
+        assert savepoints.health.summary()["savepoint"] == {"taken": iso(savepoints.now), "problem": ""}
+    assert automatic(savepoints.settings, savepoints.now) == [
+        automatic_name("live", NOON + hour * HOUR) for hour in (4, 6)
+    ]
 
 
 def test_a_failure_is_reported_and_tried_again(savepoints: Savepoints) -> None:
@@ -67,7 +82,7 @@ def test_a_failure_is_reported_and_tried_again(savepoints: Savepoints) -> None:
         assert savepoints.health.summary()["healthy"], "the jobs are as healthy as before"
     savepoints.error = None
     savepoints.periodic.step()
-    assert last_taken(savepoints.settings) == NOON + 2 * HOUR
+    assert last_taken(savepoints.settings, savepoints.now) == NOON + 2 * HOUR
     assert savepoints.health.summary()["savepoint"]["problem"] == ""
 
 
@@ -98,4 +113,4 @@ def test_what_is_no_duration_is_refused(every: str) -> None:
 def test_another_versions_savepoints_do_not_count(savepoints: Savepoints) -> None:
     savepoints.take(savepoints.settings, automatic_name("live-2", NOON))
     savepoints.take(savepoints.settings, automatic_name("v2", NOON))
-    assert automatic(savepoints.settings) == []
+    assert automatic(savepoints.settings, savepoints.now) == []
