@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from elasticsearch import ApiError, Elasticsearch, TransportError
+from elasticsearch import ApiError, Elasticsearch, TransportError, UnsupportedProductError
 
 from app.core.server_files import check_files
 from app.core.settings import Settings
@@ -13,6 +13,7 @@ from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.search.connection import elasticsearch_connection
 from models.records.index_names import PREFIX
+from pipelines.elasticsearch.refusals import refusal
 
 MAJOR = 9
 LATE_MS = 5_000
@@ -48,6 +49,8 @@ def elasticsearch(settings: Settings) -> list[Finding]:
 def refused(url: str, error: ApiError) -> Finding:
     """The finding for a request that was refused: 401 is who one is, 403 what one may do."""
     status = error.meta.status
+    if isinstance(error, UnsupportedProductError):
+        return danger("Elasticsearch", f"{url} {refusal(error)}", "Elasticsearch", "set elasticsearch.url to it")
     advice = {
         401: "check elasticsearch.api_key, or username and password",
         403: "grant the rights of docs/security.md",

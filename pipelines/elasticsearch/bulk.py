@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 from elastic_transport import TransportError
-from elasticsearch import ApiError, BadRequestError, Elasticsearch, UnsupportedProductError
+from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -51,8 +51,11 @@ ROW_SCHEMA = pa.schema(
 
 WRITTEN = (200, 201)
 CONFLICT = 409  # it is there already, the same or a newer one
-# Errors with status 400 that are the cluster's, not the document's: too many shards, a closed index.
-TROUBLE = ("validation_exception", "index_closed_exception", "process_cluster_event_timeout_exception")
+# Errors with status 400 that are the cluster's, not the document's: too many shards, a closed index, an index that has the name of an alias.
+TROUBLE = (
+    *("validation_exception", "index_closed_exception", "process_cluster_event_timeout_exception"),
+    "invalid_alias_name_exception",
+)
 ANSWER_PARTS = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 
 
@@ -213,8 +216,8 @@ class _Sending:
         body: Any = [body_of(self._lines, rows)]
         try:
             answer = self._client.bulk(operations=body, filter_path=ANSWER_PARTS)
-        except UnsupportedProductError:
-            raise
+        except UnsupportedProductError as error:  # of a 200: what a proxy shows while the cluster is away
+            return rows, refusal(error)
         except ApiError as error:
             # A request that is refused as a whole is so for one of its documents: an id that is too long, as an example.
             if error.status_code == 413 or (
@@ -375,9 +378,9 @@ def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, st
 
 
 def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameters, stopping: Stopping) -> None:
-    """Have `prepare` do its work on the cluster, however long that is away, or refuses a password or a privilege.
+    """Have `prepare` do its work on the cluster, however long that is away, or refuses: what is wrong there holds up `index` alone.
 
-    Raises ServiceUnavailable when the job stops, and what the cluster refuses for good: a request that is wrong.
+    Raises ServiceUnavailable when the job stops.
     """
     delay, began = parameters.first_delay_seconds, time.monotonic()
     while True:
@@ -385,10 +388,7 @@ def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameter
             with elastic.connect() as client:
                 prepare(client)
         except (ApiError, TransportError, ServiceUnavailable) as error:
-            cause = error.__cause__ if isinstance(error, ServiceUnavailable) else error
-            if isinstance(cause, BadRequestError | UnsupportedProductError):
-                raise
-            why = trouble_of(cause)
+            why = trouble_of(error.__cause__ if isinstance(error, ServiceUnavailable) else error)
         else:
             return
         waited = round(time.monotonic() - began)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from elasticsearch import ApiError
+from elasticsearch import ApiError, UnsupportedProductError
 
 UNKNOWN, FORBIDDEN = 401, 403
 GRANTED_BY = re.compile(r"granted by the (\w+) privileges \[([^\]]{1,200})\]")
@@ -14,6 +14,8 @@ SHOWN_CHARACTERS = 300
 
 def refusal(error: ApiError) -> str:
     """The answer in words, with what to do where it is about us; other errors as they are, on one line."""
+    if isinstance(error, UnsupportedProductError):
+        return f"answers {error.status_code} and is no Elasticsearch: check elasticsearch.url, and what a proxy before it answers"
     why = reason(error)
     if error.status_code == UNKNOWN:
         return "does not know us (401): check elasticsearch.username and password, or whether elasticsearch.api_key has ended"

@@ -16,6 +16,7 @@ from elasticsearch import BadRequestError, Elasticsearch
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
+from structlog.testing import capture_logs
 from support.proxies import HalfOverload, Overload, TooLarge, proxy
 
 from app.core.ports import free_port
@@ -97,6 +98,25 @@ def test_an_unknown_field_is_refused_and_the_rest_is_written(
     assert "surplus" in refused.reason
     assert json.loads(refused.document)["surplus"] == 1
     assert set(written(client, version, "scores")) == {"s0", "s2"}
+
+
+def test_an_index_that_has_the_name_of_an_alias_holds_up_the_job_until_it_is_gone(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    taken = f"kappa-scores-{version}"
+    client.indices.create(index=taken)
+    waits: list[float] = []
+
+    def stopping(seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 2:
+            client.indices.delete(index=taken)
+        return never(seconds)
+
+    with capture_logs() as logged:
+        outcome = write_all(frame(spark, [score(version, n) for n in range(3)]), Elastic(url), QUICK, stopping)
+    assert (outcome.written, outcome.refused) == (3, [])
+    assert "same name as the alias" in logged[0]["why"]
 
 
 def test_a_row_with_a_problem_is_refused_unsent(
@@ -224,12 +244,15 @@ def test_templates_wait_for_a_server_that_refuses(url: str, client: Elasticsearc
     assert [template["name"] for template in found["index_templates"]] == [f"kappa-scores-{version}"]
 
 
-def test_a_request_that_is_wrong_is_no_reason_to_wait(url: str) -> None:
+def test_a_template_that_the_server_refuses_holds_up_the_job_and_ends_nothing(url: str) -> None:
+    waits = iter([False] * 5 + [True])
+
     def wrong(connected: Elasticsearch) -> None:
         connected.indices.put_index_template(name="kappa-wrong", index_patterns=[])
 
-    with pytest.raises(BadRequestError):
-        until_prepared(Elastic(url), wrong, QUICK, never)
+    with capture_logs() as logged, pytest.raises(ServiceUnavailable, match="stopped while it waited"):
+        until_prepared(Elastic(url), wrong, QUICK, lambda seconds: next(waits))
+    assert "answers 400" in logged[0]["why"]
 
 
 def test_secrets_are_not_shown() -> None:

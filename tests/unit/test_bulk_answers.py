@@ -7,16 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from elasticsearch import Elasticsearch
+from structlog.testing import capture_logs
 from support.recording_server import server_that
 
-from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, send
+from app.search.mappings import ensure_templates
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, send, until_prepared
+from pipelines.errors import ServiceUnavailable
 
 ONCE = BulkParameters(patience_seconds=0.0)
 PRODUCT = {"X_Elastic_Product": "Elasticsearch"}
 JSON = "application/vnd.elasticsearch+json; compatible-with=9"
 
 
-def outcome_of(answer: bytes, content_type: str = JSON) -> Outcome:
+def outcome_of(answer: bytes, content_type: str = JSON, product: dict[str, str] = PRODUCT) -> Outcome:
     """What becomes of two documents."""
     lines = [b'{"create":{}}\n{"a":1}\n', b'{"create":{}}\n{"a":2}\n']
     batch = pa.RecordBatch.from_pydict(
@@ -29,7 +33,7 @@ def outcome_of(answer: bytes, content_type: str = JSON) -> Outcome:
             "timestamp": [3, 3],
         }
     )
-    with server_that(200, answer, Content_Type=content_type, **PRODUCT) as (url, _), Elastic(url).connect() as client:
+    with server_that(200, answer, Content_Type=content_type, **product) as (url, _), Elastic(url).connect() as client:
         return send(batch, client, ONCE)
 
 
@@ -74,3 +78,33 @@ def test_an_error_of_any_form_refuses_its_document_alone(error: Any, reason: str
     answer = {"errors": True, "items": [item(status=400, error=error), item(status=201)]}
     found = outcome_of(json.dumps(answer).encode())
     assert (found.written, [(one.offset, one.reason) for one in found.refused]) == (1, [(1, reason)])
+
+
+def test_what_says_200_and_is_no_elasticsearch_is_waited_for() -> None:
+    found = outcome_of(b"<h1>back soon</h1>", "text/html", {})
+    assert (found.written, found.settled, found.refused) == (0, 0, [])
+    assert found.unfinished.startswith("answers 200 and is no Elasticsearch")
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "content_type", "product", "why"),
+    [
+        (200, b"<h1>back soon</h1>", "text/html", {}, "answers 200 and is no Elasticsearch"),
+        (200, b"{}", JSON, {}, "answers 200 and is no Elasticsearch"),
+        (400, json.dumps({"error": {"reason": "same priority as [other]"}}).encode(), JSON, PRODUCT, "answers 400 (same priority as [other])"),
+    ],
+)  # fmt: skip
+def test_templates_that_cannot_be_put_hold_up_index_and_end_nothing(
+    status: int, answer: bytes, content_type: str, product: dict[str, str], why: str
+) -> None:
+    def prepare(client: Elasticsearch) -> None:
+        ensure_templates(client, "live", live=True)
+
+    waits = iter([False, False, False, True])
+    with (
+        server_that(status, answer, Content_Type=content_type, **product) as (url, _),
+        capture_logs() as logged,
+        pytest.raises(ServiceUnavailable, match="the job was stopped while it waited"),
+    ):
+        until_prepared(Elastic(url), prepare, ONCE, lambda seconds: next(waits))
+    assert logged[0]["event"] == "waiting for Elasticsearch" and logged[0]["why"].startswith(why)
