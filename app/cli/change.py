@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,6 +13,8 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings, load
+from app.core.timestamps import milliseconds
+from app.core.user_name import user_name
 from models.records.records import CHANGE_KINDS, MOST_TEXT, ChangeMade, Topology
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
@@ -36,7 +37,7 @@ def change(
     as_json: Json = False,
 ) -> None:
     """Announce a change: it goes into the log, and incidents that begin shortly after it name it as a likely cause."""
-    author_name = getpass.getuser() if author is None else author
+    author_name = user_name() if author is None else author
     made = change_record(kind, service, host, version, at, comment, author_name)
     if not dry_run:
         send(connected(load(config), ("kafka",)), [made])
@@ -95,6 +96,7 @@ def checked_time(text: str) -> str:
     if found.tzinfo is None:
         msg = f"--at is {text!r}, without an offset from UTC; wanted one, such as 2026-01-05T10:00:00Z"
         raise InputError(msg)
+    milliseconds("--at", text)  # raises for a time that the jobs would refuse
     return found.isoformat()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings
+from app.core.user_name import user_name
 from app.versions import serving
 from models.core.series import parse
 from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
@@ -106,7 +106,7 @@ def record(
 ) -> dict[str, Any]:
     """The label as a record; `about` has series, hosts, start and end. Raises InputError for an unknown label or a text that is too long."""
     check_label(label)
-    author_name = getpass.getuser() if author is None else author
+    author_name = user_name() if author is None else author
     for field, text, most in (("comment", comment, MOST_COMMENT), ("author", author_name, MOST_AUTHOR)):
         if len(text) > most:
             msg = f"{field} has {len(text)} characters; wanted at most {most}"

@@ -8,6 +8,9 @@ it loads.
 from __future__ import annotations
 
 import errno
+import io
+import os
+import sys
 from importlib import metadata
 from typing import Annotated
 
@@ -46,6 +49,7 @@ from pipelines.errors import KappaError
 
 # Errors of the file system that name a folder which cannot be written, for whatever reason.
 NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
+FULL = {errno.ENOSPC, errno.EDQUOT}  # of what is written to a file that is open they name none
 
 app = typer.Typer(
     name="kappa",
@@ -72,12 +76,16 @@ app.add_typer(indices_app, name="indices")
 
 
 def main() -> None:
-    """Run the command line. Errors under KappaError and folders that cannot be written: one line on stderr, exit code 1."""
+    """Run the command line. Errors under KappaError, folders that cannot be written and full disks: one line on stderr, exit code 1."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding does not have is written as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except KappaError as error:
         fail(str(error))
     except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            fail(f"cannot write: {os.strerror(error.errno)}; make room where home is, or where this writes to")
         if error.errno not in NOT_WRITABLE or error.filename is None:
             raise
         fail(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from app.cli.signals import stopped_by_signals
 from app.core import logs
 from app.core.settings import load
 from app.core.timestamps import iso_or
+from app.core.user_name import user_name
 
 if TYPE_CHECKING:
     from replay.promote import OnProgress, PromotionPlan, PromotionProgress
@@ -60,7 +60,7 @@ def done(what: PromotionPlan, dry_run: bool, by: str | None, as_json: bool) -> N
         made = promotion.shown(what)
     else:
         with stopped_by_signals() as stopping, progress() as on_progress:
-            named = replace(what, by=by or getpass.getuser())
+            named = replace(what, by=by or user_name())
             made = promotion.take_over(named, stopping, on_progress, report)
     if as_json:
         print_json(made)

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from rich.progress import TextColumn
 from app.cli.connection import connected
 from app.cli.output import progress_bar, report
 from app.core.settings import Settings, load
-from app.core.timestamps import iso, milliseconds
+from app.core.timestamps import iso, milliseconds, wall_clock
 from pipelines.errors import InputError
+from pipelines.windowing import MILLIS
 from replay import from_manifest
 from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
@@ -25,7 +26,7 @@ from replay.savepoints import savepoint_folder
 from replay.slices import RequestedRange, offsets_given
 from replay.start import ReplayRequest, planned, start
 
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}  # seconds
 
 Options = Mapping[str, str | None]  # the options that say where to begin and to end, by name
 
@@ -117,9 +118,12 @@ def read_json(option: str, text: str) -> dict[str, Any]:
         except OSError as error:
             msg = f"replay: {option}: no file {text!r} ({error.strerror}); wanted JSON, or a file of JSON"
             raise InputError(msg) from error
+        except UnicodeDecodeError as error:
+            msg = f"replay: {option}: {text!r} is no text in UTF-8; wanted JSON, or a file of JSON"
+            raise InputError(msg) from error
     try:
         found = json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"replay: {option}: {error}; wanted a JSON object"
         raise InputError(msg) from error
     if not isinstance(found, dict):
@@ -129,10 +133,10 @@ def read_json(option: str, text: str) -> dict[str, Any]:
 
 
 def moment_of(option: str, text: str) -> int:
-    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`."""
+    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`, to 1970 at most."""
     back = re.fullmatch(r"-?(\d{1,9})([smhd])", text)
     if back:
-        return round((datetime.now(tz=UTC) - timedelta(**{UNITS[back[2]]: int(back[1])})).timestamp() * 1000)
+        return max(0, wall_clock() - int(back[1]) * UNITS[back[2]] * MILLIS)
     return milliseconds(f"replay: {option}", text, ", or 14d, 2h, 30m back from now")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from app.cli.rule_files import checked, rules_in
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
+from app.core.user_name import user_name
 from app.versions import serving
 from models.detection.labels import MOST_COMMENT
 from models.records.records import ACKNOWLEDGED, RuleRecord
@@ -256,7 +256,7 @@ def about(comment: str, author: str | None) -> dict[str, str]:
     if len(comment) > MOST_COMMENT:
         msg = f"--comment has {len(comment)} characters; wanted at most {MOST_COMMENT}"
         raise InputError(msg)
-    texts = {"comment": comment, "author": getpass.getuser() if author is None else author}
+    texts = {"comment": comment, "author": user_name() if author is None else author}
     return {name: text for name, text in texts.items() if text}
 
 

@@ -12,7 +12,7 @@ LAST_MS = 7_258_118_400_000  # 2200-01-01: a record with a later time is not bel
 
 
 def milliseconds(option: str, text: str, otherwise: str = "") -> int:
-    """Epoch milliseconds of an ISO 8601 time with its zone.
+    """Epoch milliseconds of an ISO 8601 time with its zone, of 1970 to 2199, as those of records are.
 
     `option` names command and option in errors, `otherwise` says what else would do. Raises InputError.
     """
@@ -24,7 +24,11 @@ def milliseconds(option: str, text: str, otherwise: str = "") -> int:
     if at.tzinfo is None:
         msg = f"{option} {text!r} has no zone; append Z or an offset"
         raise InputError(msg)
-    return round(at.timestamp() * 1000)
+    found = round(at.timestamp() * 1000)
+    if not 0 <= found < LAST_MS:
+        msg = f"{option} is {text!r}; wanted a time of 1970 to 2199{otherwise}"
+        raise InputError(msg)
+    return found
 
 
 def iso(at_ms: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import secrets
@@ -22,6 +21,7 @@ from pydantic import BaseModel, SecretStr
 from app.core.errors import SettingsError
 from app.core.ports import LOOPBACK, is_loopback, port_is_free
 from app.core.settings import PROJECT, Settings
+from app.core.user_name import user_name
 from app.runtime.score_server import serving_scores
 from pipelines.errors import KappaError
 
@@ -136,7 +136,7 @@ def access(settings: Settings, code: str) -> dict[str, Any]:
     return {
         "way": own.sign_in,
         "code": code,
-        "user": getpass.getuser(),
+        "user": user_name(),
         "user_header": own.proxy_user_header,
         "groups_header": own.proxy_groups_header,
         "secret": own.proxy_secret.get_secret_value() if own.proxy_secret else "",

@@ -1,0 +1,42 @@
+"""What `kappa replay` takes for a time or for offsets: anything else is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.cli.replay_request import moment_of, read_json
+from app.core.timestamps import wall_clock
+from pipelines.errors import InputError
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "back"), [("14d", 14 * DAY_MS), ("2h", DAY_MS // 12), ("30m", 1_800_000), ("7s", 7_000)]
+)
+def test_a_time_back_from_now(text: str, back: int) -> None:
+    assert moment_of("--from-time", text) == pytest.approx(wall_clock() - back, abs=5_000)
+
+
+@pytest.mark.parametrize("text", ["999999999d", "999999999h", "100000d"])
+def test_before_all_records_is_their_beginning(text: str) -> None:
+    assert moment_of("--from-time", text) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-12-31T23:59:59Z", "2200-01-01T00:00:00Z"],
+)
+def test_a_time_that_no_record_has_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"--to-time is .* wanted a time of 1970 to 2199"):
+        moment_of("--to-time", text)
+
+
+@pytest.mark.parametrize("content", [b"\xff{}", b'{"a":' * 100_000, b"[1]", b"", b"{"])
+def test_a_file_that_is_no_json_object_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="replay: --from-offsets"):
+        read_json("--from-offsets", str(file))
