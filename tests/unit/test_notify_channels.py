@@ -240,6 +240,17 @@ def test_what_becomes_worse_while_it_waits_is_told_once_and_a_queue_is_bounded(r
     ]
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("kind", ["webhook", "apprise"])
+def test_a_redirect_is_not_followed_as_it_may_lead_to_loopback(receiver: Receiver, kind: str, status: int) -> None:
+    with receiving() as inside:
+        receiver.always = Answer(status, {"Location": inside.url})
+        url = receiver.url if kind == "webhook" else f"json://{LOOPBACK}:{receiver.port}/hook"
+        with pytest.raises((ChannelRefused, Unreachable)):
+            channel(kind, url).send(note(), 1_767_600_000_000)
+        assert len(receiver.posts) == 1 and inside.posts == []
+
+
 # --- mail, by apprise
 
 

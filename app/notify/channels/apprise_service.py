@@ -36,6 +36,7 @@ class AppriseService:
             async_mode=False,
             secure_logging=True,
             allow_templates=False,
+            http_redirects=False,
         )
         if apprise.Apprise.instantiate(self._url, asset=self._asset) is None:
             scheme = self._url.partition("://")[0][:20]
