@@ -21,6 +21,7 @@ from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 
 pytestmark = [pytest.mark.stack]
 
+CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 RULES = '[[rules]]\nname = "night"\nhost = "db-*"\nmute = true\n[[rules]]\nname = "rack"\nhost = "web-1"\nreset = 2026-03-03T09:00:00Z\n'
 
 
@@ -85,3 +86,15 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
     whole.write_text("BEGIN:VCALENDAR\nEND:VCALENDAR\n")
     assert [one["is"] for one in kappa(*options)["rules"]] == ["removed"]
     assert rule_topic.read(settings, until=1).in_effect().known.keys() == {"night"}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_rules_are_read_in_every_compression_that_the_settings_allow(
+    stack: Addresses, unique: str, tmp_path: Path, codec: str
+) -> None:
+    found = load(settings_file(tmp_path, stack, unique, unique, 1000))
+    settings = found.model_copy(update={"topics": found.topics.model_copy(update={"compression": codec})})
+    topics.create(settings)
+    names = [f"night {number}" for number in range(200)]
+    rule_topic.write(settings, [{"record": "rule", "name": name, "host": "db-*", "mute": True} for name in names])
+    assert [one.name for one in rule_topic.read(settings).records] == names
