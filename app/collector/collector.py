@@ -205,11 +205,14 @@ def observed(
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """For ever, in turns: readings where `interval` seconds have passed, then the lines that have come since.
 
-    The caller says when the next turn is by asking for it; readings that were missed meanwhile are not made up for.
+    The caller says when the next turn is by asking for it; readings that were missed meanwhile are not made up for. Where the clock has
+    been set back, the next reading is at once.
     """
     due, step = clock(), max(1, round(1000 * interval))
     while True:
         now = clock()
+        if now < due - step:
+            due = now
         if now >= due:
             due += step * (1 + (now - due) // step)
             yield "telemetry", [reading.event(host, now) for reading in machine.read()]

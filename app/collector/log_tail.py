@@ -258,23 +258,27 @@ def _moment(text: str, now: int, zone: tzinfo | None) -> int | None:
     if text == "-":
         return None
     try:
-        at = _with_year(text, zone) if text[:1].isdigit() else _without_year(text, now, zone)
+        at = _with_year(text, now, zone) if text[:1].isdigit() else _without_year(text, now, zone)
     except (ValueError, OverflowError):  # a calendar ends with the year 9999, wherever one is then
         return None
     return at if 0 <= at < LAST_MS else None
 
 
-def _with_year(text: str, zone: tzinfo | None) -> int:
+def _with_year(text: str, now: int, zone: tzinfo | None) -> int:
     found = datetime.fromisoformat(text.replace(",", "."))
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=zone) if zone else found.astimezone()
-    return round(found.timestamp() * 1000)
+    return _nearest(found, now, zone) if found.tzinfo is None else round(found.timestamp() * 1000)
 
 
 def _without_year(text: str, now: int, zone: tzinfo | None) -> int:
     """RFC 3164 leaves the year out: the last one in which that moment is not more than a day ahead."""
-    local = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone)
-    found = datetime.strptime(f"{local.year} {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=local.tzinfo)
+    local = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone).replace(tzinfo=None)
+    found = datetime.strptime(f"{local.year} {text}", "%Y %b %d %H:%M:%S")  # noqa: DTZ007 - what the clock says
     if found > local + timedelta(days=1):
         found = found.replace(year=local.year - 1)
-    return round(found.timestamp() * 1000)
+    return _nearest(found, now, zone)
+
+
+def _nearest(wall: datetime, now: int, zone: tzinfo | None) -> int:
+    """The moment at which the clock of a zone says so; of two, where clocks are set back, the one nearer to `now`, as lines are read soon."""
+    both = (wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    return min((round(1000 * at) for at in both), key=lambda at: abs(at - now))

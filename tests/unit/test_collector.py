@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
+from time import tzset
 from zoneinfo import ZoneInfo
 
 import psutil
@@ -91,6 +92,17 @@ def test_readings_come_every_interval_and_missed_ones_are_not_made_up_for(tmp_pa
             assert {event["@timestamp"] for event in turn[1]} == {iso_millis(moment)}
             read_at.append(moment)
     assert read_at == [0, 10_000, 95_000, 100_000]
+
+
+def test_readings_go_on_where_the_clock_is_set_back(tmp_path: Path) -> None:
+    now = 0
+    read_at = []
+    turns = observed(MachineMetrics(), LogTail([str(tmp_path / "a.log")]), "h", 10, lambda: now)
+    for moment in (900_000_000, 100_000, 109_999, 110_000, 109_000, 118_999, 119_000):
+        now = moment
+        while next(turns)[0] == "telemetry":
+            read_at.append(moment)
+    assert read_at == [900_000_000, 100_000, 110_000, 109_000, 119_000]
 
 
 # --- tailing
@@ -412,6 +424,30 @@ def test_a_level_is_a_word_that_stands_for_one(message: str, level: str) -> None
 def test_times_without_a_zone_are_in_the_given_zone() -> None:
     east = timezone(timedelta(hours=2))
     assert log_event("2026-01-05 10:00:00 x", "a", "h", NOW, east)["@timestamp"] == "2026-01-05T08:00:00.000Z"
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+SET_BACK, SET_FORWARD = (datetime(2026, month, day, 1, tzinfo=UTC) for month, day in ((10, 25), (3, 29)))
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S x", "%Y-%m-%dT%H:%M:%S,000 x", "%b %d %H:%M:%S h app: x"])
+@pytest.mark.parametrize("changed", [SET_BACK, SET_FORWARD])
+@pytest.mark.parametrize("minutes", [-61, -59, -1, 0, 1, 59, 61])
+@pytest.mark.parametrize("own_zone", [True, False])
+def test_lines_have_the_right_time_in_the_hours_when_clocks_are_changed(
+    form: str, changed: datetime, minutes: int, own_zone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = changed + timedelta(minutes=minutes, seconds=-1)
+    line, read = written.astimezone(BERLIN).strftime(form), round(1000 * (written.timestamp() + 2))
+    if own_zone:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "Europe/Berlin")
+            tzset()
+            event = log_event(line, "a", "h", read)
+        tzset()
+    else:
+        event = log_event(line, "a", "h", read, BERLIN)
+    assert event["@timestamp"] == iso_millis(read - 2_000)
 
 
 @pytest.mark.parametrize(
