@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pipelines.errors import InputError
 
+SET_BACK_MS = 60_000  # what a clock is set back by without anybody's notice
 LAST_MS = 7_258_118_400_000  # 2200-01-01: a record with a later time is not believed
 
 
@@ -50,6 +51,11 @@ def time_of_digits(text: str) -> int | None:
     """The epoch milliseconds that a text of digits says; None for any other text, and for times that are not believed."""
     at = int(text) if re.fullmatch(r"[0-9]{1,13}", text) else LAST_MS
     return at if at < LAST_MS else None
+
+
+def is_due(at_ms: float, now_ms: float, most_ms: float) -> bool:
+    """Whether a time has come that was at most so far ahead when it was set: one that is further ahead was set before the clock was set back."""
+    return not now_ms < at_ms <= now_ms + most_ms + SET_BACK_MS
 
 
 def wall_clock() -> int:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.core.timestamps import is_due
+
 ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
 LOOKS = 6  # as often in a row something must hold, or not, before it counts
@@ -86,7 +88,7 @@ class ChainAlerts:
         if self._left_out is not None and left_out > self._left_out:
             self._left_out_at = now_ms
         self._left_out = left_out
-        return self._left_out_at is not None and now_ms - self._left_out_at < LIMITS_MS
+        return self._left_out_at is not None and not is_due(self._left_out_at + LIMITS_MS, now_ms, LIMITS_MS)
 
 
 def number(of: Mapping[str, Any], *path: str) -> float:

@@ -9,6 +9,7 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
+from app.core.timestamps import is_due
 from app.kafka.connection import open_consumer
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.notify.chain import ChainAlerts, ChainState
@@ -86,7 +87,7 @@ class ChainWatch:
 
     def _look(self, own: Settings) -> None:
         now = self._clock()
-        if now - self._looked < self._look_ms:
+        if not is_due(self._looked + self._look_ms, now, self._look_ms):
             return
         self._looked = now
         behind = self._watermarks.behind(now / 1000)

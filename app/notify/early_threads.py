@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from app.core.timestamps import is_due
 from app.notify.incident import LONGEST_NAME, LogPlace, ReadIncident
 from app.notify.routes import Routes
 from models.core.printable import printable
@@ -110,7 +111,7 @@ class EarlyThreads:
 
     def overdue(self, now_ms: int) -> list[AlarmThread]:
         """What ends because nothing more was heard of it."""
-        ends = [thread for thread in self._open.values() if thread.until <= now_ms]
+        ends = [thread for thread in self._open.values() if is_due(thread.until, now_ms, SETTLED_MS)]
         for thread in ends:
             del self._open[thread.channel, thread.alarm.id]
         return ends

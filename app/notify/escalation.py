@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.core.timestamps import is_due
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.routes import Routes
 
@@ -26,7 +27,7 @@ class Escalation:
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        self._waiting: dict[str, tuple[int, Due]] = {}
+        self._waiting: dict[str, tuple[int, int, Due]] = {}  # when, and how long after it was opened, ms
         self._acknowledged: dict[str, None] = {}
 
     def opened(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
@@ -37,7 +38,8 @@ class Escalation:
             return
         channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
         due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
-        self._waiting[key] = (at_ms + int(minutes * MINUTE_MS), due)
+        after_ms = int(minutes * MINUTE_MS)
+        self._waiting[key] = (at_ms + after_ms, after_ms, due)
 
     def over(self, key: str) -> None:
         """An incident is over."""
@@ -45,7 +47,7 @@ class Escalation:
 
     def acknowledged(self, incident: str) -> None:
         """Somebody has labelled an incident, by its id, whatever the label: it is answered in all versions, which share labels."""
-        for key in [key for key, (_, due) in self._waiting.items() if due.incident.id == incident]:
+        for key in [key for key, (_, _, due) in self._waiting.items() if due.incident.id == incident]:
             del self._waiting[key]
         self._acknowledged[incident] = None
         if len(self._acknowledged) > 10_000:
@@ -53,7 +55,7 @@ class Escalation:
 
     def due(self, now_ms: int) -> list[Due]:
         """Incidents whose time has passed, each once."""
-        found = [due for at, due in self._waiting.values() if at <= now_ms]
+        found = [due for at, after, due in self._waiting.values() if is_due(at, now_ms, after)]
         for one in found:
             del self._waiting[one.key]
         return found

@@ -22,7 +22,9 @@ from tenacity import (
 )
 from tenacity.stop import stop_base
 
+from app.core.timestamps import is_due
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
+from app.notify.channels.http_client import LONGEST_WAIT
 from app.notify.incident import LogPlace
 from app.notify.notification import Notification
 from models.records.records import DELIVERED, FAILED, Delivery
@@ -123,16 +125,20 @@ class Outbox:
             item = self._next()
             if item is not None:
                 self._deliver(item)
-            elif self.channel.resends and self._clock() >= self._resend_at:
+            elif self._resends_now(self._clock()):
                 self._resend()
+
+    def _resends_now(self, now: int) -> bool:
+        return self.channel.resends and is_due(self._resend_at, now, self._resend_ms)
 
     def _next(self) -> Waiting | None:
         """The first notification that may be tried now; waits a moment where there is none."""
         with self._changed:
             now = self._clock()
-            if self.channel.resends and now >= self._resend_at:
+            if self._resends_now(now):
                 return None
-            ready = [waiting[0] for waiting in self._queue.values() if waiting[0].not_before_ms <= now]
+            firsts = [waiting[0] for waiting in self._queue.values()]
+            ready = [item for item in firsts if is_due(item.not_before_ms, now, 1000 * LONGEST_WAIT)]
             if not ready:
                 self._changed.wait(0.2)
                 return None

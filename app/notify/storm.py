@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.core.timestamps import time_of_digits
+from app.core.timestamps import SET_BACK_MS, time_of_digits
 from app.notify.notification import Notification, about_kappa
 from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
 
@@ -92,6 +92,7 @@ class Storm:
 
     def _count(self, now_ms: int) -> int:
         """How many incidents have opened within the minutes."""
-        while self._opened and self._opened[0] <= now_ms - self.minutes * MINUTE_MS:
+        # what is of a time to come opened before the clock was set back
+        while self._opened and not now_ms - self.minutes * MINUTE_MS < self._opened[0] <= now_ms + SET_BACK_MS:
             self._opened.popleft()
         return len(self._opened)

@@ -158,10 +158,10 @@ def test_a_header_that_cannot_be_read_asks_for_nothing() -> None:
 class Box:
     """An outbox whose deliveries are kept."""
 
-    def __init__(self, url: str, patience_hours: float = 1.0) -> None:
+    def __init__(self, url: str, patience_hours: float = 1.0, clock: Callable[[], int] = wall_clock) -> None:
         self.deliveries: list[Delivery] = []
         self.stopping = threading.Event()
-        self.box = Outbox("own", channel("webhook", url), self.stopping, wall_clock, patience_hours, 60.0)
+        self.box = Outbox("own", channel("webhook", url), self.stopping, clock, patience_hours, 60.0)
 
     def keep(self, item: Waiting, delivery: Delivery) -> bool:
         self.deliveries.append(delivery)
@@ -194,6 +194,18 @@ def test_a_server_that_fails_gets_it_in_the_end_under_one_id(receiver: Receiver)
         (found,) = own.until(1)
     assert (found.outcome, found.attempts, found.offset, found.answer) == ("delivered", 3, 7, "200 taken")
     assert len(set(receiver.ids)) == 1
+
+
+def test_what_is_to_be_tried_again_waits_no_longer_where_the_clock_is_set_back(receiver: Receiver) -> None:
+    ahead, item = [86_400_000], waiting(note())
+    receiver.answers.append(Answer(503, {"Retry-After": "300"}))
+    with Box(receiver.url, clock=lambda: wall_clock() + ahead[0]) as own:
+        own.box.put(item)
+        while not item.not_before_ms:
+            threading.Event().wait(0.02)
+        ahead[0] = 0
+        (found,) = own.until(1)
+    assert (found.outcome, found.attempts) == ("delivered", 2)
 
 
 def test_a_pause_that_is_asked_for_is_kept(receiver: Receiver) -> None:

@@ -53,6 +53,13 @@ def test_an_alarm_goes_where_an_incident_of_its_place_could_go(route: dict[str, 
     assert [(one.channel, one.why) for one in Routes(notify).routed_early(alarm())] == found
 
 
+def test_an_alarm_that_nobody_settles_ends_where_the_clock_is_set_back() -> None:
+    own = threads()
+    raised(own, alarm())
+    assert own.overdue(NOW - 1_000) == [] and own.overdue(NOW + SETTLED_MS - 1) == []
+    assert len(own.overdue(NOW - 86_400_000)) == 1
+
+
 def test_an_incident_goes_on_under_the_key_of_the_first_alarm_of_its_host_and_the_others_end() -> None:
     own, other = threads(), alarm(1, id="ab", series="gauge/web-1//memory")
     raised(own, alarm())

@@ -96,6 +96,14 @@ def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(
     assert begun == ended
 
 
+@pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
+def test_a_storm_before_the_clock_was_set_back_is_over(back: int) -> None:
+    storm, begun = Storm("chat", 2, 5.0), 48 * 60 * MINUTE
+    assert [storm.opens(f"i{n}", "major", begun + n)[0] for n in range(4)] == [False, False, True, True]
+    assert storm.ends(begun - back) is not None
+    assert storm.opens("later", "major", begun - back) == (False, None)
+
+
 # --- escalation
 
 
@@ -195,6 +203,14 @@ def test_what_extract_refuses_acknowledges_nothing(value: bytes) -> None:
     assert labelled(value) == ""
 
 
+@pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
+def test_an_escalation_waits_no_longer_where_the_clock_is_set_back(back: int) -> None:
+    own, begun = escalation(), 48 * 60 * MINUTE
+    own.opened("k", incident(1), PLACE, "route 1", begun)
+    assert own.due(begun - 1_000) == []
+    assert len(own.due(begun - back)) == 1
+
+
 # --- the chain
 
 JOBS: dict[str, Any] = {"jobs": {"detect": {"healthy": True}}, "quarantined": 0}
@@ -272,3 +288,5 @@ def test_a_limit_is_an_alert_for_ten_minutes_after_it_left_something_out() -> No
     assert looked(alerts, state(6), now=1_000) == {ALIVE, LIMITS}
     assert looked(alerts, state(6), now=590_000) == {ALIVE, LIMITS}
     assert looked(alerts, state(6), now=700_000) == {ALIVE}
+    assert looked(alerts, state(7), now=10**9) == {ALIVE, LIMITS}
+    assert looked(alerts, state(7), now=1_000_000) == {ALIVE}, "the clock was set back"
