@@ -22,7 +22,7 @@ from app.kafka import topics
 from app.kafka.checkpoints import ConsumedOffsets
 from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time, refuse_gaps
-from app.kafka.offset_ranges import OffsetRange, find_gaps, first_timestamps, offset_ranges
+from app.kafka.offset_ranges import OffsetRange, find_gaps, first_timestamps, last_timestamps, offset_ranges
 from app.kafka.partitions import Offsets, Partition
 from app.versions.replay_manifest import Slice
 from pipelines.errors import InputError
@@ -176,11 +176,15 @@ def closed_until(
             "every partition (`kappa run` and `kappa collect` send them), or a wider range"
         )
         raise InputError(msg)
-    parts = [TopicPartition(*key) for key in sorted(ends)]
-    last = first_timestamps(consumer, parts, {part: ends[part.topic, part.partition] - 1 for part in parts})
-    missing = [part for part in parts if part not in last]
+    last = last_timestamps(
+        consumer,
+        {TopicPartition(*key): max(begins[key], ranges[key].begins) for key in ends},
+        {TopicPartition(*key): end for key, end in ends.items()},
+    )
+    missing = sorted(TopicPartition(*key) for key in ends if TopicPartition(*key) not in last)
     if missing:
-        msg = f"{missing[0].topic}/{missing[0].partition}: its last record cannot be read; try again"
+        where = f"{missing[0].topic}/{missing[0].partition}"
+        msg = f"{where}: nothing in what is read is a record, or it cannot be read; wanted a wider range, or try again"
         raise InputError(msg)
     return last_window_end(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
 

@@ -17,6 +17,8 @@ from app.kafka.partitions import Partition
 
 POLL_MS = 10_000
 EMPTY_POLLS = 3
+SHORT_POLL_MS = 500
+SHORT_POLLS = 60
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,42 @@ def first_timestamps(
         found |= {part: records[0].timestamp for part, records in polled.items() if records}
         empty = 0 if polled else empty + 1
         left = [part for part in left if part not in found]
+    return found
+
+
+def last_timestamps(
+    consumer: KafkaConsumer, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The timestamp of the last record of each partition from an offset of `begins` to before one of `ends`; none where there is no record.
+
+    Not every offset has one: a transaction ends with a marker, and compaction takes records away. Partitions that the broker does not
+    answer for are left out, too.
+    """
+    found: dict[TopicPartition, int] = {}
+    left, back = list(ends), 1
+    while left:
+        starts = {part: max(begins[part], ends[part] - back) for part in left}
+        found |= newest_times(consumer, starts, ends)
+        left = [part for part in left if part not in found and starts[part] > begins[part]]
+        back *= 2
+    return found
+
+
+def newest_times(
+    consumer: KafkaConsumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The timestamp of the last record of each partition between two offsets, where there is one."""
+    found: dict[TopicPartition, int] = {}
+    consumer.assign(list(starts))
+    for part, start in starts.items():
+        consumer.seek(part, start)
+    silent = 0
+    while silent < SHORT_POLLS and any(consumer.position(part) < ends[part] for part in starts):
+        polled = consumer.poll(timeout_ms=SHORT_POLL_MS)
+        silent = 0 if polled else silent + 1
+        for part, records in polled.items():
+            own = [record.timestamp for record in records if record.offset < ends[part]]
+            found |= {part: own[-1]} if own else {}
     return found
 
 

@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka.connection import client_options, open_consumer, unavailable
+from app.kafka.offset_ranges import last_timestamps
 from app.kafka.producer import closed
 from app.kafka.topics import QUARANTINE
 from models.records.records import JOBS, QuarantinedRecord, RefusedRecord
@@ -278,8 +279,7 @@ def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, in
         if settings.topics.timestamps == "create":
             # Append times of a partition do not go back, and a later one would close the windows of what is still to come.
             at = TopicPartition(topic, partition)
-            last = fetched_with(settings, consumer, topic, partition, consumer.end_offsets([at])[at] - 1)
-            at_ms = record.timestamp if last is None else last.timestamp
+            at_ms = last_timestamps(consumer, {at: offset}, consumer.end_offsets([at])).get(at, record.timestamp)
     return Retry(original, record, at_ms)
 
 
