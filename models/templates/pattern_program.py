@@ -74,7 +74,7 @@ CAPTURE = 21  # 0 where $1 begins, 1 where it ends
 
 BLANKS = symbols_of(" \t\n\x0b\f\r")
 MOST_KEPT = 10_000  # entries of the stack
-MOST_SETS = 8  # repetitions that are written one by one
+MOST_SETS = 16  # characters of a repetition that are written one by one
 COMMON = symbols_of("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -120,6 +120,7 @@ class _Writer:
         self._open: list[_Label] = []  # what leads to the instruction that is written next
         self._slots = 0
         self._stack = 0
+        self._proven: list[int] = []  # sets that no instruction asks for, as `starts` does
 
     # ---- the code of a pattern
 
@@ -169,13 +170,9 @@ class _Writer:
             follows.append(_first(part, follows[-1]))
         taken: list[_Set] = []
         for part, after in zip(parts, follows[-2::-1], strict=True):
-            match part:
-                case tree.Chars(symbols):
-                    taken.append(_Set(symbols))
-                    continue
-                case tree.Repeat(tree.Chars(symbols), least, most) if least == most <= MOST_SETS:
-                    taken += [_Set(symbols)] * least
-                    continue
+            if one_by_one := _one_by_one(part):
+                taken += map(_Set, one_by_one)
+                continue
             self._takes(taken)
             self._pattern(part, after)
         self._takes(taken)
@@ -294,7 +291,7 @@ class _Writer:
                 msg = f"pattern {self._masks[number][0][:80]!r} may match nothing"
                 raise ValueError(msg)
             begins.append(self._here)
-            self._pattern(node, EVERY)
+            self._pattern(self._unproven(node), EVERY)
             self._write(MATCH)
             self._open = []
             self._stack = max(self._stack, _most_kept(node))
@@ -362,11 +359,22 @@ class _Writer:
         ]
         return np.array(words, np.int32)
 
+    def _unproven(self, node: Tree) -> Tree:
+        """A pattern without what it begins with and `starts` holds already: a character before it, or the next one, is in a set."""
+        parts = node.parts if isinstance(node, tree.Sequence) else ()
+        for at, part in enumerate(parts):
+            match part:
+                case tree.Behind((symbols,)) | tree.Ahead(tree.Chars(symbols)):
+                    self._proven.append(symbols)
+                case _:
+                    return tree.Sequence(parts[at:])
+        return node
+
     def _classes(self) -> tuple[list[int], tuple[int, ...]]:
         """A symbol of each class, and the class of each character's symbol; the edge of the text is the last class."""
         sets = [word.symbols for word in self._code if isinstance(word, _Set)]
         sets += [first for word in self._code if isinstance(word, _Ways) for _, first in word.to]
-        sets = list(dict.fromkeys([*sets, BLANKS]))
+        sets = list(dict.fromkeys([*sets, *self._proven, BLANKS]))
         of_member: dict[tuple[int, ...], int] = {}
         class_of = [of_member.setdefault(tuple(one >> s & 1 for one in sets), len(of_member)) for s in range(EDGE)]
         return [*(class_of.index(number) for number in range(len(of_member))), EDGE], tuple(class_of)
@@ -388,6 +396,20 @@ class _Writer:
         return rare, tuple(
             sum(1 << mask for mask, need in enumerate(bits) if need & ~there == 0) for there in range(1 << len(rare))
         )
+
+
+def _one_by_one(node: Tree) -> list[int]:
+    """The sets of the characters of a part that always takes as many, up to `MOST_SETS` of a repetition; none for any other."""
+    match node:
+        case tree.Chars(symbols):
+            return [symbols]
+        case tree.Sequence(parts):
+            each = [_one_by_one(part) for part in parts]
+            return [one for found in each for one in found] if all(each) else []
+        case tree.Repeat(part, least, most) if least == most:
+            found = _one_by_one(part) * least
+            return found if len(found) <= MOST_SETS else []
+    return []
 
 
 def _options(node: Tree) -> list[Tree]:

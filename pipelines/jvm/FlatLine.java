@@ -11,7 +11,21 @@ import org.apache.spark.sql.RowFactory;
  * what is not plainly good.
  */
 public class FlatLine extends FlatRecord {
-  private static final int MAX_MESSAGE = 8192;
+  static final int MAX_MESSAGE = 8192;
+
+  @Override
+  public Object call(Object record) throws IOException {
+    PlainLine plain = new PlainLine();
+    if (!plain.read((byte[]) record)) {
+      return parsed(record);
+    }
+    return RowFactory.create(new Object[] {plain.micros, plain.host(), plain.service(), plain.level(), plain.messageText()});
+  }
+
+  /** What a parser of JSON makes of a record that is not of the usual form. */
+  Object parsed(Object record) throws IOException {
+    return super.call(record);
+  }
 
   @Override
   Row read(JsonParser parser) throws IOException {

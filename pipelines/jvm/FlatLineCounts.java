@@ -57,6 +57,7 @@ public class FlatLineCounts implements MapPartitionsFunction {
   static class Counted extends HeldRows {
     private final FlatLineCounts of;
     private final LineCounts counts;
+    private final PlainLine plain = new PlainLine();
     private final FlatLine reader = new FlatLine();
 
     Counted(FlatLineCounts of, Iterator records) {
@@ -67,21 +68,25 @@ public class FlatLineCounts implements MapPartitionsFunction {
 
     @Override
     protected boolean add(Row found) {
+      byte[] record = (byte[]) found.get(4);
+      if (plain.read(record)) {
+        if (!of.admission.admits(plain.micros, found.getLong(3))) {
+          return false;
+        }
+        counts.add(of.admission.window(plain.micros), plain, of.level(plain.level()));
+        return true;
+      }
       Row line;
       try {
-        line = (Row) reader.call(found.get(4));
+        line = (Row) reader.parsed(record);
       } catch (java.io.IOException impossible) {
         throw new IllegalStateException(impossible); // its bytes are in memory
       }
       String level = line == null ? null : of.level(line.getString(3));
-      if (level == null) {
+      if (level == null || !of.admission.admits(line.getLong(0), found.getLong(3))) {
         return false;
       }
-      long micros = line.getLong(0);
-      if (!of.admission.admits(micros, found.getLong(3))) {
-        return false;
-      }
-      counts.add(of.admission.window(micros), line.getString(1), line.getString(2), level, line.getString(4));
+      counts.add(of.admission.window(line.getLong(0)), line.getString(1), line.getString(2), level, line.getString(4));
       return true;
     }
 

@@ -10,40 +10,97 @@ final class LineCounts {
   static final int PARTS = 5; // of a row that is handed out
   private static final long ENOUGH = 8L << 20; // bytes of the texts that wait in memory
   private static final int OVERHEAD = 200; // bytes of an entry without its texts
+  private static final int LONGEST_NUMBER = 20; // characters
 
-  private final LogTemplate templates;
+  private final LogTemplate.Work templates;
   // Texts as keys, and no objects of ours: of texts with one hash, which anybody can make, a map of Java makes a tree.
   private Map counts = new HashMap(); // name -> Line
   private final StringBuilder name = new StringBuilder(256);
+  private byte[] key = new byte[512]; // the name of a line that is ASCII
+  private int at; // its end
+  private long lastWindow = -1;
+  private byte[] windowText; // of `lastWindow`
   private long bytes = 0;
   private Iterator full = null; // lines that are handed out
 
   LineCounts(LogTemplate templates) {
-    this.templates = templates;
+    this.templates = templates.work();
   }
 
   /** A line. Hands out all where they are many. */
   void add(long window, String host, String service, String level, String message) {
-    String template = (String) templates.call(message);
+    String template = templates.template(message);
     name.setLength(0);
     // no part but the last has a control character
     name.append(window).append('\0').append(host).append('\0').append(service).append('\0').append(level).append('\0').append(template);
-    String key = name.toString();
-    Line known = (Line) counts.get(key);
+    String full = name.toString();
+    Line known = (Line) counts.get(full);
     if (known == null) {
-      counts.put(key, new Line(window, host, service, level, template, message));
-      bytes += OVERHEAD + 2L * (key.length() + host.length() + service.length() + template.length() + message.length());
-      if (bytes >= ENOUGH) {
-        handOut();
-      }
+      begin(full, new Line(window, host, service, level, template, message));
     } else {
       known.count++;
       // whole characters of 16 bits: their order is that of their bytes in UTF-8
       if (message.compareTo(known.least) < 0) {
-        bytes += 2L * (message.length() - known.least.length());
-        known.least = message;
+        replace(known, message);
       }
     }
+  }
+
+  /** The same of a line of ASCII, without an object for any part of it. */
+  void add(long window, PlainLine line, String level) {
+    int size = templates.ofAscii(line.message, line.messageBegin, line.messageEnd);
+    String name = nameOf(window, line, level, size);
+    Line known = (Line) counts.get(name);
+    if (known == null) {
+      String template = name.substring(name.length() - size);
+      begin(name, new Line(window, line.host(), line.service(), level, template, line.messageText()));
+    } else {
+      known.count++;
+      if (line.isBefore(known.least)) {
+        replace(known, line.messageText());
+      }
+    }
+  }
+
+  /** The name under which a line is counted, as above; `size` is that of its template. */
+  private String nameOf(long window, PlainLine line, String level, int size) {
+    int most = LONGEST_NUMBER + line.size(PlainRecord.HOST_PART) + line.size(PlainRecord.SERVICE_PART) + level.length() + PARTS + size;
+    if (key.length < most) {
+      key = new byte[2 * most];
+    }
+    if (window != lastWindow) {
+      lastWindow = window;
+      windowText = PlainRecord.bytes(Long.toString(window));
+    }
+    at = 0;
+    put(windowText, 0, windowText.length);
+    put(line.text, line.begins[PlainRecord.HOST_PART], line.ends[PlainRecord.HOST_PART]);
+    put(line.text, line.begins[PlainRecord.SERVICE_PART], line.ends[PlainRecord.SERVICE_PART]);
+    for (int i = 0; i < level.length(); i++) {
+      key[at++] = (byte) level.charAt(i);
+    }
+    key[at++] = 0;
+    templates.copy(key, at);
+    return new String(key, 0, at + size, StandardCharsets.ISO_8859_1);
+  }
+
+  private void put(byte[] from, int start, int stop) {
+    System.arraycopy(from, start, key, at, stop - start);
+    at += stop - start;
+    key[at++] = 0;
+  }
+
+  private void begin(String name, Line line) {
+    counts.put(name, line);
+    bytes += OVERHEAD + 2L * (name.length() + line.host.length() + line.service.length() + line.template.length() + line.least.length());
+    if (bytes >= ENOUGH) {
+      handOut();
+    }
+  }
+
+  private void replace(Line known, String message) {
+    bytes += 2L * (message.length() - known.least.length());
+    known.least = message;
   }
 
   /** Begin to hand out all lines. */

@@ -100,7 +100,7 @@ public class LogTemplate implements UDF1 {
       work = null;
     }
     if (own == null) {
-      own = new Work(table(packed));
+      own = work();
     }
     String found = own.template((String) message);
     synchronized (this) {
@@ -109,8 +109,13 @@ public class LogTemplate implements UDF1 {
     return found;
   }
 
+  /** What makes templates for one task alone. */
+  Work work() {
+    return new Work(table(packed));
+  }
+
   /** What it takes to make a template, which is made once. */
-  private static final class Work {
+  static final class Work {
     private final int[] t;
     private final int[] stack;
     private final int[] slots;
@@ -120,6 +125,7 @@ public class LogTemplate implements UDF1 {
     private long[] blocks = new long[64];
     private int[] replaced = new int[256];
     private int[] out = new int[256];
+    private int made; // of `out`, by the last text
 
     Work(int[] table) {
       t = table;
@@ -128,7 +134,24 @@ public class LogTemplate implements UDF1 {
     }
 
     String template(String text) {
-      int n = read(text);
+      int size = masked(read(text));
+      return new String(out, 0, size);
+    }
+
+    /** Make the template of a text of ASCII, for `copy`; answers its length. */
+    int ofAscii(byte[] text, int begin, int end) {
+      return masked(read(text, begin, end));
+    }
+
+    /** Write the template that was made last, of a text of ASCII, from a place on. */
+    void copy(byte[] to, int at) {
+      for (int i = 0; i < made; i++) {
+        to[at + i] = (byte) out[i];
+      }
+    }
+
+    /** Make the template of the `n` characters that were read into `out`; answers its length. */
+    private int masked(int n) {
       final int edge = t[CLASS_COUNT] - 1;
       line[0] = edge;
       line[n + 1] = edge;
@@ -172,7 +195,8 @@ public class LogTemplate implements UDF1 {
       for (int i = begin; i < end; i++) {
         out[i - begin] = character(line[i]);
       }
-      return new String(out, 0, end - begin);
+      made = end - begin;
+      return made;
     }
 
     private static int character(long place) {
@@ -201,6 +225,20 @@ public class LogTemplate implements UDF1 {
         }
         n++;
         line[n] = ((long) c << CHARACTER_BITS) | kind;
+      }
+      return n;
+    }
+
+    /** The same of a text of ASCII. */
+    private int read(byte[] text, int begin, int end) {
+      final int n = Math.min(end - begin, t[MOST_READ]);
+      if (line.length < n + ROOM) {
+        line = new long[2 * n + ROOM];
+      }
+      final int classes = t[CLASSES];
+      for (int i = 1; i <= n; i++) {
+        final int c = text[begin + i - 1];
+        line[i] = ((long) c << CHARACTER_BITS) | t[classes + c];
       }
       return n;
     }

@@ -4,52 +4,39 @@ package kappa;
  * The bytes of a flat canonical record of telemetry in its most usual form -> event time, name of the series and value,
  * without an object for any of them. False for whatever else, good or not: `FlatPoint` gives that to a parser of JSON.
  *
- * <p>Usual are: members that the form knows, each once; strings of plain ASCII without escapes; labels in the order of their
- * keys. Nothing may be taken here that `FlatPoint` refuses, nor be read otherwise.
+ * <p>Usual are, besides what `PlainRecord` says: members that the form knows, and labels in the order of their keys.
  */
-final class PlainPoint {
-  private static final byte[] TIME = bytes("@timestamp"), HOST = bytes("host.name"), METRIC = bytes("metric.name"),
-      VALUE = bytes("metric.value"), SERVICE = bytes("service.name"), TYPE = bytes("metric.type"), LABELS = bytes("labels");
+final class PlainPoint extends PlainRecord {
+  private static final byte[] METRIC = bytes("metric.name"), VALUE = bytes("metric.value"), TYPE = bytes("metric.type"),
+      LABELS = bytes("labels");
   private static final byte[] COUNTER = bytes("counter"), COUNTERS = bytes("counter/"), GAUGES = bytes("gauge/");
-  private static final int HOST_PART = 0, SERVICE_PART = 1, METRIC_PART = 2, PARTS = 3;
+  private static final int METRIC_PART = 2, PARTS = 3;
   private static final int EXACT_DIGITS = 15; // as many can always be a whole double
   private static final int MOST_DIGITS = 25;
   private static final double[] TENS = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-  /** Of the record that was read last: its time in microseconds since 1970, its value, whether that is a counter's. */
-  long micros;
+  /** Of the record that was read last: its value, and whether that is a counter's. */
   double value;
   boolean counter;
   /** The name of its series, `length` bytes of ASCII. */
   byte[] name = new byte[512];
   int length;
 
-  private byte[] text;
-  private int at;
-  private int begin; // of the string that was read last
-  private int end;
   private int labels; // bytes at the start of `sorted`
-  private final int[] begins = new int[PARTS]; // of the parts of the name; -1: it has none yet
-  private final int[] ends = new int[PARTS];
   private byte[] sorted = new byte[128];
+
+  PlainPoint() {
+    super(PARTS);
+  }
 
   /** Whether a record is of the usual form; then the fields hold what it says. */
   boolean read(byte[] record) {
-    if (record == null || record.length == 0 || record.length > RecordText.MOST_FLAT || record[0] != '{') {
+    if (!opens(record)) {
       return false;
     }
-    text = record;
-    at = 0;
-    micros = -1;
     counter = false;
     labels = -1;
-    for (int part = 0; part < PARTS; part++) {
-      begins[part] = ends[part] = -1;
-    }
     boolean valued = false, typed = false;
-    if (!take('{')) {
-      return false;
-    }
     do {
       if (!string() || !take(':')) {
         return false;
@@ -57,7 +44,7 @@ final class PlainPoint {
       int from = begin, to = end;
       space();
       if (is(TIME, from, to)) {
-        if (micros >= 0 || !string() || (micros = FlatRecord.time(text, begin, end - begin)) < 0) {
+        if (!time()) {
           return false;
         }
       } else if (is(VALUE, from, to)) {
@@ -87,32 +74,13 @@ final class PlainPoint {
         return false;
       }
     } while (take(','));
-    if (!take('}') || micros < 0 || !valued || !isName(HOST_PART) || !isName(METRIC_PART)
-        || ends[SERVICE_PART] - begins[SERVICE_PART] > FlatRecord.MAX_NAME
+    if (!closes() || micros < 0 || !valued || !isName(HOST_PART) || !isName(METRIC_PART)
+        || size(SERVICE_PART) > FlatRecord.MAX_NAME
         || !(Math.abs(value) <= (counter ? FlatPoint.MAX_COUNTER : FlatPoint.MAX_GAUGE))) {
-      return false;
-    }
-    space();
-    if (at != text.length) {
       return false;
     }
     named();
     return length <= FlatPoint.MAX_SERIES;
-  }
-
-  /** The string that begins here is a part of the name, which must have none yet. */
-  private boolean part(int part) {
-    if (begins[part] >= 0 || !string()) {
-      return false;
-    }
-    begins[part] = begin;
-    ends[part] = end;
-    return true;
-  }
-
-  private boolean isName(int part) {
-    int size = ends[part] - begins[part];
-    return size > 0 && size <= FlatRecord.MAX_NAME;
   }
 
   /** The series' name, as models.core.series.quote writes its parts. */
@@ -233,61 +201,5 @@ final class PlainPoint {
 
   private double parsed(int start) {
     return Double.parseDouble(new String(text, 0, start, at - start));
-  }
-
-  /** The string that begins here, from `begin` to `end`. */
-  private boolean string() {
-    space();
-    if (at >= text.length || text[at] != '"') {
-      return false;
-    }
-    begin = ++at;
-    for (; at < text.length; at++) {
-      byte c = text[at];
-      if (c == '"') {
-        end = at++;
-        return true;
-      }
-      if (c < 0x20 || c == '\\' || c == 0x7f) { // bytes of other than ASCII are negative
-        return false;
-      }
-    }
-    return false;
-  }
-
-  /** Whether this character is next, spaces left out; it is taken then. */
-  private boolean take(char wanted) {
-    space();
-    if (at < text.length && text[at] == wanted) {
-      at++;
-      return true;
-    }
-    return false;
-  }
-
-  private void space() {
-    while (at < text.length && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t')) {
-      at++;
-    }
-  }
-
-  private boolean is(byte[] wanted, int from, int to) {
-    if (to - from != wanted.length) {
-      return false;
-    }
-    for (int i = 0; i < wanted.length; i++) {
-      if (text[from + i] != wanted[i]) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  private static byte[] bytes(String ascii) {
-    byte[] found = new byte[ascii.length()];
-    for (int i = 0; i < found.length; i++) {
-      found[i] = (byte) ascii.charAt(i);
-    }
-    return found;
   }
 }
