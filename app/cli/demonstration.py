@@ -331,7 +331,9 @@ class ResultReader:
 
     def __init__(self, settings: Settings) -> None:
         self._kinds = {settings.topic(kind): kind for kind in topics.INDEXED}
-        self._consumer = KafkaConsumer(**client_options(settings), auto_offset_reset="earliest")
+        self._consumer = KafkaConsumer(
+            **client_options(settings), allow_auto_create_topics=False, auto_offset_reset="earliest"
+        )
         parts = [TopicPartition(topic, p) for topic in self._kinds for p in range(settings.topics.partitions)]
         self._consumer.assign(parts)
 

@@ -105,7 +105,7 @@ def open_consumer(settings: Settings, **more: Any) -> Iterator[KafkaConsumer]:
     """A consumer without a group. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us."""
     options = client_options(settings) | more
     with reasons(options):
-        consumer = KafkaConsumer(**options)
+        consumer = KafkaConsumer(**options, allow_auto_create_topics=False)
     try:
         with reasons(options):
             yield consumer

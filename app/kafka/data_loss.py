@@ -336,7 +336,7 @@ class GapRecorder:
 
 def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partition: int) -> None:
     """Append a letter without a value to `dead-letters`. Raises ServiceUnavailable if Kafka does not take it."""
-    producer = KafkaProducer(**client_options(settings), acks="all")
+    producer = KafkaProducer(**client_options(settings), allow_auto_create_topics=False, acks="all")
     try:
         sent = producer.send(settings.topic("dead-letters"), value=b"", headers=headers, partition=partition)
         producer.flush()

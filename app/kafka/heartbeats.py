@@ -86,7 +86,7 @@ class Heartbeats:
         try:
             partitions = [(topic, p) for topic in self._topics for p in range(outbox.partitions(topic))]
             with reasons(self._options):
-                consumer = KafkaConsumer(metrics_enabled=False, **self._options)
+                consumer = KafkaConsumer(allow_auto_create_topics=False, metrics_enabled=False, **self._options)
         except KappaError:
             outbox.close(0.0)
             raise

@@ -60,7 +60,9 @@ class BoundedProducer:
         self.sent = 0
         self._options = options
         with reasons(options):
-            self._producer = KafkaProducer(**{"acks": "all", "metrics_enabled": False, **tuning, **options})
+            self._producer = KafkaProducer(
+                allow_auto_create_topics=False, **{"acks": "all", "metrics_enabled": False, **tuning, **options}
+            )
 
     def partitions(self, topic: str) -> int:
         """The number of partitions of a topic. Raises ServiceUnavailable when the topic is not there."""

@@ -225,7 +225,9 @@ def send(settings: Settings, records: Sequence[Outgoing]) -> list[int]:
         return []
     producer = None
     try:
-        producer = KafkaProducer(**client_options(settings), acks="all", max_request_size=4 << 20)
+        producer = KafkaProducer(
+            **client_options(settings), allow_auto_create_topics=False, acks="all", max_request_size=4 << 20
+        )
         sent = [
             producer.send(topic, value=value, key=key, headers=list(headers), partition=partition, timestamp_ms=at_ms)
             for topic, partition, key, value, headers, at_ms in records

@@ -109,13 +109,21 @@ class ScoreLog:
         self._topic, self._shards = settings.topic("scores"), shards
         self._options, self._rate = client_options(settings), FIRST_RATE
         # Checksums in Python would take half of the time, and this is for pictures alone.
-        more = {"allow_auto_create_topics": False, "fetch_max_wait_ms": 50, "check_crcs": False}
+        more = {"fetch_max_wait_ms": 50, "check_crcs": False}
         with reasons(self._options):
             self._probe = KafkaConsumer(
-                **self._options, **more, max_partition_fetch_bytes=PROBE_BYTES, max_poll_records=1
+                **self._options,
+                **more,
+                allow_auto_create_topics=False,
+                max_partition_fetch_bytes=PROBE_BYTES,
+                max_poll_records=1,
             )
             self._reader = KafkaConsumer(
-                **self._options, **more, max_partition_fetch_bytes=READ_BYTES, max_poll_records=10_000
+                **self._options,
+                **more,
+                allow_auto_create_topics=False,
+                max_partition_fetch_bytes=READ_BYTES,
+                max_poll_records=10_000,
             )
             self._count = len(self._probe.partitions_for_topic(self._topic) or ())
         if not self._count:

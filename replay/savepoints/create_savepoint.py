@@ -261,7 +261,7 @@ def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]
     topic = settings.topic("novelties")
     unread = quarantine.read(settings).found.of("correlate", (topic,))
     try:
-        consumer = KafkaConsumer(**client_options(settings), enable_auto_commit=False)
+        consumer = KafkaConsumer(**client_options(settings), allow_auto_create_topics=False, enable_auto_commit=False)
     except (KafkaError, OSError) as error:
         raise ServiceUnavailable(no_answer(settings, topic)) from error
     try:
