@@ -139,7 +139,11 @@ class Watched:
     ] = field(default_factory=dict)
     services_omitted: Annotated[int, Doc("Number of services that `services` leaves out.")] = 0
     calls: Annotated[
-        list[CallSeen], Doc("Calls between services that labels of metrics tell, in order of names, 500 at most.")
+        list[CallSeen],
+        Doc(
+            "Calls between services that labels of metrics tell, in order of names. Where there are more than 500, or than 65,536 bytes, "
+            "each host that tells them has the same room at most."
+        ),
     ] = field(default_factory=list)
     changes: Annotated[
         list[AnnouncedChange], Doc("Changes that were announced in the window, 65,536 bytes at most.")
@@ -564,10 +568,15 @@ def fitting(items: Sequence[Any], most: int = LIST_BYTES) -> list[Any]:
     """The first of these texts or records, as many as have so many bytes as JSON."""
     left = most
     for i, item in enumerate(items):
-        left -= 1 + len(json.dumps(item if isinstance(item, str) else plain(item), ensure_ascii=False).encode())
+        left -= bytes_in_list(item)
         if left < 0:
             return list(items[:i])
     return list(items)
+
+
+def bytes_in_list(item: Any) -> int:
+    """How many bytes a text or record takes in a list of JSON, with the comma."""
+    return 1 + len(json.dumps(item if isinstance(item, str) else plain(item), ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True, kw_only=True)

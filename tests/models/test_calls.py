@@ -13,10 +13,11 @@ from support.incident_stories import at, episode_event, play
 
 from models.core.calls import calls_of
 from models.core.parameters import DetectorParameters
+from models.detection.calls_seen import LEAST_BYTES, fair
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import CALL_BYTES, MOST_CALLS, CallSeen, Watched, total
+from models.records.records import CALL_BYTES, MOST_CALLS, CallSeen, Watched, bytes_in_list, total
 from models.records.schema import plain
 
 GRAPH = "traces_service_graph_request_server_seconds.sum{client=%s,connection_type=,failed=false,server=%s}"
@@ -50,8 +51,8 @@ def test_any_name_has_calls_or_none(text: str) -> None:
     assert len(calls_of("m{client=" + text)) <= 4
 
 
-def graph(*calls: tuple[str, str]) -> dict[str, Row]:
-    return {f"counter/collector//{GRAPH % call}": 1.0 for call in calls}
+def graph(*calls: tuple[str, str], host: str = "collector") -> dict[str, Row]:
+    return {f"counter/{host}//{GRAPH % call}": 1.0 for call in calls}
 
 
 def seen(run: DetectorRun) -> list[tuple[str, str]]:
@@ -81,10 +82,43 @@ def test_calls_of_a_shard_are_bounded_and_do_not_depend_on_the_order_in_which_th
     runs[0].play([graph(call) for call in calls])
     runs[1].play([graph(*calls[::-1])])
     found = [run.detector.watched.calls for run in runs]
-    assert found[0] == found[1] == [CallSeen(*call) for call in sorted(calls)[: len(found[0])]]
+    assert found[0] == found[1] == sorted(found[0])
     size = len(json.dumps([plain(call) for call in found[0]], ensure_ascii=False).encode())
     assert 0 < len(found[0]) <= MOST_CALLS
     assert CALL_BYTES / 2 < size <= 1.1 * CALL_BYTES
+
+
+@pytest.mark.parametrize("name", ["a%d", "\U0001f600" * 200 + "%d"])
+def test_calls_that_one_host_makes_up_do_not_displace_those_of_the_others(name: str) -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    others = [("web", f"s{i:03d}") for i in range(200)]
+    made_up = [(name % i, "b") for i in range(3 * MOST_CALLS)]
+    run.play([graph(*made_up, host="hostile") | graph(*others)])
+    found = seen(run)
+    assert set(others) <= set(found)
+    assert len(found) <= MOST_CALLS and 0 < len(set(found) & set(made_up)) < len(made_up)
+
+
+@given(
+    st.lists(st.sets(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 40).map(str)), max_size=60), max_size=5),
+    st.integers(1, 400),
+)
+def test_where_calls_do_not_fit_each_host_that_loses_some_has_the_room_of_the_largest(
+    named: list[set[tuple[str, str]]], length: int
+) -> None:
+    by_host = {f"h{i}": {(a * length, b) for a, b in calls} for i, calls in enumerate(named)}
+    found = set(fair(by_host))
+    everything = set().union(*by_host.values())
+    assert found <= everything and found == set(fair(dict(reversed(by_host.items()))))
+    size = {call: max(bytes_in_list(CallSeen(*call)), LEAST_BYTES) for call in everything}
+    largest = max(size.values(), default=0)
+    if found == everything:
+        return
+    assert CALL_BYTES - largest <= sum(size[call] for call in found) <= CALL_BYTES
+    room = {host: sum(size[call] for call in calls & found) for host, calls in by_host.items()}
+    short = [room[host] for host, calls in by_host.items() if not calls <= found]
+    fair_share = CALL_BYTES / len(by_host)
+    assert min(short) > fair_share - 2 * largest, "who loses calls has a fair share of the room"
 
 
 def watching(*calls: tuple[str, str]) -> Watched:
