@@ -6,7 +6,6 @@ import hmac
 import json
 import secrets
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from pydantic import SecretStr
@@ -15,10 +14,10 @@ from app.core.notify_settings import ChannelSettings, NotifySettings
 from app.core.ports import LOOPBACK
 from app.core.report import Report
 from app.notify.channels.webhook import signature
+from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from models.rules.route import Route
 
 MOST_BODY = 1_000_000
-SECONDS = 10.0
 NAME = "demo"
 
 
@@ -29,8 +28,7 @@ class DemoReceiver:
         """`report` gets a line for each notification that is taken."""
         self._report, self._secret = report, secrets.token_hex(16)
         self._lock, self.taken = threading.Lock(), set[str]()
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = BoundedServer((LOOPBACK, 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, name="receiver", daemon=True)
 
     @property
@@ -54,20 +52,18 @@ class DemoReceiver:
             self._report(f"notified: {json.loads(body)['title']}")
         return 204
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[BoundedHandler]:
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            timeout = SECONDS
+        class Handler(BoundedHandler):
+            def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
+                return 405, "text/plain", b"wanted POST\n"
 
-            def do_POST(self) -> None:
+            def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
                 length = self.headers.get("Content-Length", "")
-                body = self.rfile.read(int(length)) if length.isdigit() and int(length) <= MOST_BODY else None
-                self.send_response(413 if body is None else receiver.take(self.headers, body))
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Requests are no news."""
+                body = self.rfile.read(int(length)) if length.isdecimal() and int(length) <= MOST_BODY else None
+                self.heard()
+                self.reply(413 if body is None else receiver.take(self.headers, body), "text/plain", b"")
 
         return Handler
 

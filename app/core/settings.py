@@ -434,6 +434,13 @@ class HealthSettings(SettingsGroup):
         default="127.0.0.1",
         description="Address on which `/metrics`, `/healthz` and `/state` listen. They ask for no password.",
     )
+    names: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "Names by which others ask for them, without a port, such as `web-1.example.net`. Requests to an address, `localhost` and "
+            "`health.host` are answered in any case, to other names refused: they may come from a page of the web."
+        ),
+    )
     port: int | None = Field(
         default=None,
         ge=0,

@@ -54,6 +54,6 @@ class LaneHealth:
         """The server of both, where `early.port` says so. Raises SettingsError for a port in use."""
         if settings.early.port is None:
             return None
-        found = HealthServer(self.health, settings.health.host, settings.early.port)
+        found = HealthServer(self.health, settings.health.host, settings.early.port, names=settings.health.names)
         report(found.announcement)
         return found

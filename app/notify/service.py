@@ -67,15 +67,16 @@ def progress_reports(
     settings: Settings, parent: Unsupervised, report: Report
 ) -> Iterator[tuple[Callable[[], None], Metrics | None]]:
     """What is to be called where notifying goes on, which the parent and `/healthz` hear of, and what counts for `/metrics`."""
-    if settings.health.port is None:
+    own = settings.health
+    if own.port is None:
         parent.expect(NAME)
         yield lambda: parent.progress(NAME, done=True), None
         return
     from app.runtime.health import Health, HealthServer  # loads Spark
 
-    health = Health(settings.health.stale_seconds, parent=parent)
+    health = Health(own.stale_seconds, parent=parent)
     health.expect(NAME)
-    with HealthServer(health, settings.health.host, settings.health.port) as server:
+    with HealthServer(health, own.host, own.port, names=own.names) as server:
         report(server.announcement)
         yield lambda: health.on_idle(NAME), health.metrics
 

@@ -1,18 +1,26 @@
-"""A small HTTP server that a client cannot exhaust: few connections at a time, each with little time to ask its one question."""
+"""A small HTTP server that a client cannot exhaust: few connections at a time, each with little time to ask its one question.
+
+It answers under names that are known alone. A page of the web whose name leads to an address of this machine (DNS rebinding) asks with its own
+name in `Host`, and a browser would let it read the answer. An address there is no name: nobody can lead it elsewhere.
+"""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 MOST_CONNECTIONS = 32
 ASK_SECONDS = 5.0  # from the connection to the end of the request's headers
 ANSWER_SECONDS = 10.0  # for a client to take the answer
 MOST_PATH = 2_048  # characters
+UNKNOWN_NAME = b"not a name of this server: ask by its address, or set health.names\n"
 
 
 class BoundedServer(ThreadingHTTPServer):
@@ -21,7 +29,9 @@ class BoundedServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, address: tuple[str, int], handler: type[BoundedHandler]) -> None:
+    def __init__(self, address: tuple[str, int], handler: type[BoundedHandler], names: Iterable[str] = ()) -> None:
+        """`names`: under which it answers, besides addresses, `localhost` and what it listens on."""
+        self._names = {name.lower() for name in ("localhost", address[0], *names)}
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._asking: dict[socket.socket, float] = {}
         super().__init__(address, handler)
@@ -46,6 +56,14 @@ class BoundedServer(ThreadingHTTPServer):
         """The request is there: from now on it is our time."""
         self._asking.pop(request, None)
 
+    def is_known(self, host: str) -> bool:
+        """Whether a header `Host` has an address, or a name that is known."""
+        try:
+            name = urlsplit(f"//{host.strip()}").hostname or ""
+        except ValueError:
+            return False
+        return name.removesuffix(".") in self._names or is_address(name)
+
     def service_actions(self) -> None:
         """Twice a second: end connections that have not asked in time, byte after byte or not at all."""
         now = time.monotonic()
@@ -66,6 +84,17 @@ class BoundedHandler(BaseHTTPRequestHandler):
     def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
         """What is there under a path."""
         raise NotImplementedError
+
+    def parse_request(self) -> bool:
+        """Read line and headers of a request. One to a name that is not known has its answer then."""
+        if not super().parse_request():
+            return False
+        hosts = self.headers.get_all("Host", [])  # HTTP/1.0 may have none, which no browser speaks
+        if isinstance(self.server, BoundedServer) and not all(map(self.server.is_known, hosts)):
+            self.close_connection = True
+            self.reply(421, "text/plain", UNKNOWN_NAME)
+            return False
+        return True
 
     def do_GET(self) -> None:
         """Answer."""
@@ -94,3 +123,12 @@ class BoundedHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Do not log requests."""
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -199,9 +199,10 @@ class HealthServer:
     `ask` returns the model's state of a series, or raises a KappaError.
     """
 
-    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None) -> None:
+    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None, names: Iterable[str] = ()) -> None:
+        """`names`: under which it answers, besides its address."""
         try:
-            self._server = BoundedServer((host, port), _handler(health, ask))
+            self._server = BoundedServer((host, port), _handler(health, ask), names)
         except OSError as error:
             msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
             raise SettingsError(msg) from error

@@ -64,7 +64,7 @@ class ProcessServices:
         own = self.settings.health
         if own.port is not None and self.server is None:
             ask = self.answer if "detect" in self.names else None
-            self.server = HealthServer(self.health, own.host, own.port, ask)
+            self.server = HealthServer(self.health, own.host, own.port, ask, own.names)
             self.beside.callback(self.server.close)
 
     def begin(self) -> None:

@@ -8,13 +8,18 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from app.cli.demo_receiver import DemoReceiver
 from app.core.ports import LOOPBACK
+from app.core.settings import Settings
 from app.runtime import bounded_server
 from app.runtime.bounded_server import MOST_CONNECTIONS
 from app.runtime.health import Health, HealthServer
+from app.runtime.score_server import serving_scores
 
 
 @pytest.fixture
@@ -53,3 +58,50 @@ def test_it_answers_as_before_and_names_no_versions(port: int) -> None:
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=20) as answer:
         assert answer.headers["Server"] == "kappa" and b"kappa" in answer.read()
     assert status(port, "/") == 404
+
+
+def asked(port: int, *hosts: str, protocol: str = "HTTP/1.1", method: str = "GET") -> bytes:
+    """The first line of the answer to a request with these headers `Host`."""
+    with socket.create_connection((LOOPBACK, port), 20) as connection:
+        lines = [f"{method} /metrics {protocol}", *(f"Host: {host}" for host in hosts), "", ""]
+        connection.sendall("\r\n".join(lines).encode())
+        return connection.makefile("rb").readline()
+
+
+KNOWN = ("127.0.0.1", "localhost", "LOCALHOST.", "[::1]", "10.1.2.3", "jobs.example.net", "Jobs.example.net")
+
+
+@pytest.mark.parametrize("host", KNOWN)
+@pytest.mark.parametrize("suffix", ["", ":9464"])
+def test_who_asks_by_an_address_or_a_known_name_is_answered(host: str, suffix: str) -> None:
+    with HealthServer(Health(60.0), LOOPBACK, 0, names=["jobs.example.net"]) as server:
+        assert b" 200 " in asked(int(server.address.rpartition(":")[2]), host + suffix)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        ["evil.example"],
+        ["evil.example:9464"],
+        ["127.0.0.1.evil.example"],
+        ["localhost.evil.example"],
+        ["127.0.0.1@evil.example"],
+        ["[::1"],
+        [""],
+        ["127.0.0.1", "evil.example"],
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_page_whose_name_leads_here_is_refused(port: int, hosts: list[str], method: str) -> None:
+    assert b" 421 " in asked(port, *hosts, method=method)
+
+
+def test_a_request_of_http_1_0_needs_no_host(port: int) -> None:
+    assert b" 200 " in asked(port, protocol="HTTP/1.0")
+
+
+def test_the_server_of_scores_and_the_receiver_of_the_demonstration_refuse_foreign_names_too(tmp_path: Path) -> None:
+    with serving_scores(Settings(home=tmp_path)) as found, DemoReceiver(print) as receiver:
+        urls = [found["SCORES_URL"], receiver.settings.channels["demo"].url.get_secret_value()]
+        for url in urls:
+            assert b" 421 " in asked(urlsplit(url).port or 0, "evil.example", method="POST")

@@ -11,6 +11,7 @@ from base64 import b64decode
 from copy import deepcopy
 from fnmatch import fnmatch
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
@@ -237,6 +238,8 @@ def test_health_check_of_the_image_asks_where_jobs_answer(monkeypatch: pytest.Mo
     assert f"http://127.0.0.1:{health.port}/healthz" in command[-1]
     compile(command[-1], "HEALTHCHECK", "exec")
     assert health.host == "0.0.0.0"
+    asked = settings_with(environment_of("dashboard"), monkeypatch).dashboard.jobs
+    assert {urlsplit(address).hostname for address in asked} == set(health.names), "by other names it does not answer"
 
 
 def test_folders_of_the_image_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
