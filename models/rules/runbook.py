@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from models.rules.rule import Matcher, place_patterns
 
@@ -45,7 +45,8 @@ class Runbook:
     Raises
     ------
     ValueError
-        For a malformed pattern, and for a name in braces that an incident does not have.
+        For a malformed pattern, for a name in braces that an incident does not have, and for one before the path: senders choose
+        names, and would say where people are led.
     """
 
     url: str
@@ -60,6 +61,9 @@ class Runbook:
         unknown = [name for name in IN_BRACES.findall(self.url) if name not in NAMES]
         if unknown:
             msg = f"an address of runbooks has {{{unknown[0]}}}, which an incident does not have; there are {', '.join(NAMES)}"
+            raise ValueError(msg)
+        if IN_BRACES.search(urlsplit(self.url).netloc):
+            msg = "an address of runbooks has a name in braces before its path: senders choose names, and would say where it leads"
             raise ValueError(msg)
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from urllib.parse import urlsplit
 
 import pytest
 from support.incident_records import incident
@@ -70,3 +71,28 @@ def test_pages_get_the_same_runbooks() -> None:
 def test_what_no_runbook_can_have_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=r"runbooks"):
         with_runbooks({"url": WIKI, **wrong})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://{host}",
+        "https://{host}.example.net/",
+        "https://wiki.{service}?a",
+        "https://wiki.example.net:{host}/",
+        "http://wiki\\{host}",
+    ],
+)
+def test_no_name_that_a_sender_chooses_says_where_a_runbook_is(url: str) -> None:
+    wanted = r"runbook.*(before its path|names a host)"
+    with pytest.raises(SettingsError, match=wanted):
+        with_runbooks({"url": url})
+    with pytest.raises(SettingsError, match=wanted):
+        with_runbooks(otherwise=url)
+
+
+@pytest.mark.parametrize("url", ["https://w.example/{host}", "https://w.example?{host}", "https://w.example#{host}"])
+def test_whatever_a_host_is_called_a_runbook_stays_where_it_is(url: str) -> None:
+    for host in ("evil.example", "@evil.example", "//evil.example", "\\evil.example", "..", "a:b@c"):
+        found = Links.of(with_runbooks(otherwise=url)).runbook(incident(hosts=[host]))
+        assert urlsplit(found).netloc == "w.example" and "\\" not in found
