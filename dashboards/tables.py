@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import streamlit as st
 
 from dashboards.queries.frames import Listing
+from dashboards.words import JOINER
+from models.core.formulas import as_text
 
 SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
 HIDDEN = ("score",)  # nats are for who asks
@@ -22,7 +25,7 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, 
     Columns that are `hidden` are shown by whoever asks the table's toolbar for them.
     """
     st.dataframe(
-        listing.rows[list(config)],
+        without_formulas(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
@@ -41,7 +44,7 @@ def chosen_row(
         st.session_state[f"clicked {key}"] = True
 
     event = st.dataframe(
-        listing.rows[list(config)],
+        without_formulas(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
@@ -57,6 +60,19 @@ def chosen_row(
         return None
     cells = event.selection.cells
     return listing.rows.iloc[cells[0][0]] if cells and cells[0][0] < len(listing.rows) else None
+
+
+def without_formulas(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as a table shows them: its toolbar writes them as CSV, where no text may be a formula. What is put before one is not seen."""
+    texts = rows.select_dtypes(["object", "string"])
+    return rows.assign(**{str(name): texts[name].map(cell_of) for name in texts})
+
+
+def cell_of(value: Any) -> Any:
+    """A text, or each of a list, that no spreadsheet takes for a formula; anything else as it is."""
+    if isinstance(value, list):
+        return [cell_of(one) for one in value]
+    return as_text(value, JOINER) if isinstance(value, str) else value
 
 
 def say_if_cut(listing: Listing, things: str) -> None:

@@ -25,6 +25,7 @@ from app.cli.table_files import FIRST_ROW_MS, OrderedTables, TableColumns, load
 from app.core.atomic_files import atomic_text
 from app.core.report import Report
 from app.core.timestamps import iso
+from models.core.formulas import as_text
 from models.core.parameters import DetectorParameters
 from models.detection.host_score import HostParameters
 from models.detection.table_score import RowAnswer, TableScorer
@@ -85,7 +86,7 @@ def cells(file: int, row: int, answer: RowAnswer, since: int | None, *, host: bo
     output.append("" if since is None else since)
     output += [number(getattr(answer, name)) for name in NUMBERS]
     if host:
-        output += [";".join(answer.top), ";".join(f"{share:.2f}" for share in answer.share)]
+        output += [";".join(map(as_text, answer.top)), ";".join(f"{share:.2f}" for share in answer.share)]
     return output
 
 

@@ -17,6 +17,7 @@ import typer
 from app.cli.output import Json, RowsOut, print_json, print_table, progress_bar, rows_on_stdout
 from app.cli.table_files import other_file
 from app.core.atomic_files import atomic_text
+from models.core.formulas import as_text
 from models.templates.extraction import template_id, template_of
 from models.templates.merging import merged
 from pipelines.errors import InputError
@@ -24,7 +25,7 @@ from pipelines.errors import InputError
 COLUMNS = ("line", "template_id", "template")
 SHOWN = 40  # templates in the table, the most frequent first
 
-Row = tuple[int, str, str]  # the line's number from 1, the template's id, the template
+Row = tuple[int, str, str]  # the line's number from 1, the template's id, the template as text of a cell
 
 
 def templates(
@@ -76,13 +77,14 @@ class LineTemplates:
     def rows(self, counts: TemplateCounts) -> Iterator[Row]:
         """A row per line, in order, with the templates merged by all lines; `counts` is updated along the way."""
         texts = merged(list(self.texts))
+        cells = list(map(as_text, texts))
         for number, at in enumerate(self.of_line, 1):
             text = texts[at]
             if text not in counts.ids:
                 counts.ids[text] = template_id(text)
             counts.counts[text] += 1
             counts.lines = number
-            yield number, counts.ids[text], text
+            yield number, counts.ids[text], cells[at]
 
 
 def mine(file: Path, out: RowsOut) -> TemplateCounts:

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.markdown import HOSTILE, as_read
 
-from dashboards import open_incidents, runbook, sharing, storms
+from dashboards import open_incidents, runbook, sharing, storms, tables
 from dashboards.acknowledging import briefly
 from dashboards.queries.frames import Listing, frame_of
 from dashboards.queries.incident import CAUSE, CONTRIBUTION, Incident
 from dashboards.queries.labels import Answers, LabelDocument
+from dashboards.words import JOINER
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VIENNA = ZoneInfo("Europe/Vienna")
@@ -122,3 +123,16 @@ def test_the_first_runbook_that_is_for_an_incident_is_linked_to() -> None:
     silent, other = {"url": "https://x/silent", "kinds": ["silence"]}, {"url": "https://x/{kind}", "service": "w*"}
     assert runbook.address(incident(), runbooks(silent, other)) == "https://x/anomaly"
     assert runbook.address(incident(), runbooks(silent)) is None
+
+
+def test_no_text_of_a_table_is_a_formula_for_a_spreadsheet() -> None:
+    rows = frame_of(
+        [{"since": NOON, "reason": text, "hosts": [text], "value": -1.5, "n": 3} for text in ("=cmd", "a=b", "-")],
+        ("since", "reason", "hosts", "value", "n"),
+    )
+    found = tables.without_formulas(rows)
+    assert list(found["reason"]) == [f"{JOINER}=cmd", "a=b", f"{JOINER}-"]
+    assert list(found["hosts"]) == [[one] for one in found["reason"]]
+    assert rows["reason"].iloc[0] == "=cmd", "what a click leads to is as it was"
+    assert all(found[name].equals(rows[name]) for name in ("since", "value", "n"))
+    assert list(tables.without_formulas(rows[:0]).columns) == list(rows.columns)

@@ -135,6 +135,16 @@ def test_a_host_has_one_score_and_names_what_contributes(tmp_path: Path) -> None
     assert [k for k, row in enumerate(found) if row["novelty"] == "1"] == [250]
 
 
+def test_no_name_of_a_metric_is_a_formula_for_a_spreadsheet_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).normal(-50, 1, (300, 6))
+    values[250:260, 4] += 40
+    columns = {"t": stamps(300, 60), **{f"=m{i}": values[:, i] for i in range(6)}}
+    found = scored(tmp_path, written(tmp_path, columns), "--values", "=m*", "--timestamp", "t")
+    assert found[250]["top"].split(";")[0] == "'=m4"
+    assert all(name.startswith("'=m") for row in found if row["top"] for name in row["top"].split(";"))
+    assert float(found[100]["value"]) < 0 and found[100]["value"].startswith("-")
+
+
 def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     times, file = stamps(len(STEP)), tmp_path / "in.parquet"
     stamped = np.array(times, dtype="datetime64[ms]")

@@ -109,3 +109,13 @@ def test_a_pipe_is_read_from_its_first_line(tmp_path: Path) -> None:
     writer.start()
     assert json.loads(run(str(tmp_path / "pipe"), "--json").stdout)["lines"] == 9_000
     writer.join()
+
+
+@pytest.mark.parametrize("before", ["=", "+", "-", "@", "\t=", "\uff1d", "'=", "''@"])
+def test_no_template_is_a_formula_for_a_spreadsheet(tmp_path: Path, before: str) -> None:
+    line = f"{before}cmd of a sender"
+    file = written(tmp_path, [line, "a-b=c", "it's"])
+    texts = {one["template_id"]: one["template"] for one in json.loads(run(str(file), "--json").stdout)["templates"]}
+    (_, identity, cell), *others = rows(run(str(file)).stdout)[1:]
+    assert cell.startswith("'") and cell[1:] == texts[identity], "who knows the rule has the text again"
+    assert [other[2] for other in others] == ["a-b=c", "it's"]
