@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,15 +16,18 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from zoneinfo import ZoneInfo
 
+from dashboards.bounded_get import get
 from dashboards.queries.search import PREFIX
 from dashboards.words import local_text
+from models.core.printable import printable
 
 TIMEOUT_SECONDS = 2.0
 MAX_BYTES = 1_000_000
 MAX_PROCESSES = 32
+ANSWERED = (200, 503)  # the second one says which job is not well
+MOST_SHOWN = 200  # bytes of another answer
 UTC = ZoneInfo("UTC")
 ORDER = ("extract", "detect", "correlate", "index")
 NUMBERS = ("lag", "batch_seconds", "rows", "state_bytes", "dropped_by_watermark", "seconds_since_progress")  # of a job
@@ -103,12 +105,10 @@ def announced(file: Path) -> str | None:
 def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
     """What a process answers, or why it does not."""
     try:
-        try:
-            with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT_SECONDS) as response:
-                answer = json.loads(response.read(MAX_BYTES))
-        except HTTPError as error:  # 503 says which job is not well
-            with error:
-                answer = json.loads(error.read(MAX_BYTES))
+        status, body = get(f"{address}/healthz", TIMEOUT_SECONDS, MAX_BYTES)
+        if status not in ANSWERED:
+            return f"HTTP {status}: {printable(body[:MOST_SHOWN].decode(errors='replace').strip())}"
+        answer = json.loads(body)
         notes = tuple(notes_of(answer, zone))
         check(answer["jobs"])
         return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.runtime.state_server import address_of
+from dashboards.bounded_get import get
 
 log = structlog.get_logger()
 
@@ -43,38 +40,14 @@ def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
 
 def health_at(address: str) -> Mapping[str, Any] | None:
     """What the process at an address says of its jobs; None where nobody answers, or something else does."""
-    where = urlsplit(address)
-    connection = http.client.HTTPConnection(where.hostname or LOOPBACK, where.port, timeout=HTTP_SECONDS)
     try:
-        connection.connect()
-        with ended_after(HTTP_SECONDS, connection.sock):
-            connection.request("GET", "/healthz")
-            body = connection.getresponse().read(MOST_BYTES)
+        _, body = get(f"{address}/healthz", HTTP_SECONDS, MOST_BYTES)
     except (OSError, http.client.HTTPException) as error:
         log.debug("no health", address=address, error=repr(error))
         return None
-    finally:
-        connection.close()
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
         log.debug("not an answer of /healthz", address=address, error=repr(error))
         return None
     return found if isinstance(found, dict) and isinstance(found.get("jobs"), dict) else None
-
-
-@contextmanager
-def ended_after(seconds: float, connection: socket.socket) -> Iterator[None]:
-    """Let a connection last so long and no longer, whatever comes of it: a timeout counts from each byte anew."""
-
-    def end() -> None:
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

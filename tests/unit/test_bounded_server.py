@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -47,6 +48,20 @@ def test_clients_that_never_finish_their_question_are_closed_and_hold_few_thread
             with suppress(ConnectionError):
                 assert each.recv(1) == b"", "closed without an answer"
     assert status(port, "/healthz") in (200, 503)
+
+
+def test_a_client_that_asks_byte_by_byte_is_closed(port: int) -> None:
+    with socket.create_connection((LOOPBACK, port), 20) as slow:
+        slow.settimeout(0.02)
+        began, closed = time.monotonic(), False
+        while not closed and time.monotonic() - began < 15:
+            with suppress(TimeoutError):
+                try:
+                    slow.sendall(b"G")
+                    closed = slow.recv(1) == b""
+                except ConnectionError:
+                    closed = True
+        assert closed
 
 
 def test_a_very_long_address_is_refused(port: int) -> None:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import socket
-import threading
-import time
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -254,28 +250,6 @@ def test_what_the_jobs_say_becomes_alerts(health: dict[str, Any], found: set[str
 def test_what_answers_instead_of_the_jobs_says_nothing(body: bytes) -> None:
     with server_that(200, body) as (address, _):
         assert health_at(address) is None
-
-
-@pytest.mark.parametrize("given", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["headers", "body"])
-def test_what_answers_byte_by_byte_holds_nobody_up(given: bytes) -> None:
-    gone = threading.Event()
-
-    def answer() -> None:
-        connection, _ = server.accept()
-        with connection, suppress(OSError):
-            connection.recv(4_096)
-            connection.sendall(given)
-            while not gone.wait(0.05):
-                connection.sendall(b" ")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        answering = threading.Thread(target=answer)
-        answering.start()
-        began = time.monotonic()
-        assert health_at(f"http://127.0.0.1:{server.getsockname()[1]}") is None
-        assert time.monotonic() - began < 20
-        gone.set()
-        answering.join()
 
 
 def test_a_limit_is_an_alert_for_ten_minutes_after_it_left_something_out() -> None:
