@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from models.core.arrays import Bools, Ints, Texts
+from models.core.arrays import Bools, Ints, Texts, among
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.core.windows import Scores, Windows
@@ -137,7 +137,7 @@ class ShardDetector:
         # rows of known and new series, and hosts that are present
         window, more = self._locate(window_end, rows if planned is None else rows.without(planned))
         if len(window.rows) < len(rows):  # some are planned, or there is no room for some
-            kept = np.isin(rows.series, window.rows.series)
+            kept = among(rows.series.tolist(), set(window.rows.series.tolist()))
             kept = kept if planned is None else kept | planned
             rows, planned = rows.without(~kept), planned if planned is None else planned[kept]
         events += more + self._limits.step(window_end)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories
-from models.core.arrays import Bools, Floats, Ints
+from models.core.arrays import Bools, Floats, Ints, among
 from models.core.parameters import DetectorParameters
 from models.core.series import FLEET, Series, parse, quote
 from models.core.store import SeriesTable, part, read_part
@@ -261,10 +261,10 @@ class ShardState:
             self.challengers.grow(len(gone_gauges))
             self.challengers.keep(np.flatnonzero(~gone_gauges))
         self.counts.keep(~gone_counts)
-        owners = [*map(host_of, self.gauges.names), *map(host_of, self.counts.names)]
-        self.hosts.keep(np.isin(self.hosts.names, owners) if self.hosts.names else np.zeros(0, dtype=bool))
+        owners = {*map(host_of, self.gauges.names), *map(host_of, self.counts.names)}
+        self.hosts.keep(among(self.hosts.names, owners))
         places = {*map(context_of, self.gauges.names), *map(context_of, self.counts.names)}
-        self.contexts.keep(np.array([name in places for name in self.contexts.names], dtype=bool))
+        self.contexts.keep(among(self.contexts.names, places))
         self._link()
         known = self.gauges.index.keys() | self.counts.index.keys()
         self.trials = {name: trial for name, trial in self.trials.items() if name in known}
@@ -288,7 +288,7 @@ class ShardState:
 
     def _crowded(self, now: int) -> Bools:
         """Hosts that must make room, `(n_hosts,)`."""
-        crowded = np.isin(np.array(self.hosts.names, dtype=object), list(self.pressed))
+        crowded = among(self.hosts.names, self.pressed)
         if f"/{ALL_SERIES}" in self.pressed:
             crowded[:] = True
         if "" in self.pressed:

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import groupby
 
 import numpy as np
 
@@ -71,12 +72,17 @@ class TemplateMerging:
             return rows, []
         if self._remembered > MOST_REMEMBERED:
             self.forget()
-        texts = rows.template[templates].tolist()
-        unknown = [at for at, name in enumerate(names) if name not in index and name not in self._aliases and texts[at]]
-        events = self._take_in([(names[at], texts[at]) for at in unknown])
+        events, found = list[EpisodeEvent](), list[tuple[str, str | None]]()
+        compared: Counter[str] = Counter()
+        # One service after the other: what is cached of a template is there when it is looked up.
+        for context, own in groupby(
+            zip(names, rows.template[templates].tolist(), strict=True), lambda row: context_of(row[0])
+        ):
+            of_context = list(own)
+            events += self._take_in(context, of_context, compared)
+            found += [self._found(context, name, text) for name, text in of_context]
         if self._gone:
             self._remove_gone()
-        found = [self._found(name, text) for name, text in zip(names, texts, strict=True)]
         return (rows if [name for name, _ in found] == names else _renamed(rows, templates.start, found)), events
 
     @property
@@ -101,12 +107,18 @@ class TemplateMerging:
         """Note that series were forgotten."""
         self._aliases, self._aliased, self._remembered = {}, {}, 0
 
-    def _take_in(self, unknown: Iterable[tuple[str, str]]) -> list[EpisodeEvent]:
-        """Take in templates that have no series, by the names that `extract` gave and their texts, in this order."""
+    def _take_in(
+        self, context: str, rows: Iterable[tuple[str, str | None]], compared: Counter[str]
+    ) -> list[EpisodeEvent]:
+        """Take in templates of a service that have no series, by the names that `extract` gave and their texts, in this order.
+
+        `compared` counts by host those that were compared with others in this window.
+        """
+        index = self._state.counts.index
+        unknown = [(name, text) for name, text in rows if text and name not in index and name not in self._aliases]
         events: list[EpisodeEvent] = []
-        compared: Counter[str] = Counter()
         for name, text in unknown:
-            context, host = context_of(name), host_of(name)
+            host = host_of(name)
             own = self._state.templates.setdefault(context, ServiceTemplates())
             before = len(own.merger)
             merge = own.merger.add(text, merge=compared[host] < MOST_COMPARED)
@@ -120,14 +132,13 @@ class TemplateMerging:
                 del self._state.templates[context]
         return events
 
-    def _found(self, name: str, text: str | None) -> tuple[str, str | None]:
+    def _found(self, context: str, name: str, text: str | None) -> tuple[str, str | None]:
         """The series and text of a row."""
-        if not text or name in self._state.counts.index:
+        if not text or (name in self._state.counts.index and name not in self._gone):
             return name, text
         known = self._aliases.get(name)
         if known is not None:
             return known
-        context = context_of(name)
         own = self._state.templates.get(context)
         merged = text if own is None else own.merger.text_of(text)
         found = name if own is None or merged == text else f"{name.rsplit('/', 1)[0]}/{own.ids[merged]}"

@@ -158,6 +158,7 @@ class _Alike:
 
     def __init__(self, size: int) -> None:
         self.patterns: list[Tokens] = []
+        self._general = 0  # of them have parameters
         self._room = np.empty((4, size), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -173,15 +174,19 @@ class _Alike:
             self._room = np.concatenate([self._room, np.empty_like(self._room)])
         self._room[len(self.patterns)] = _addresses(tokens)
         self.patterns.append(tokens)
+        self._general += PLACE in tokens
 
     def remove(self, tokens: Tokens) -> None:
         """Take a pattern away."""
         at = self.patterns.index(tokens)
         self._room[at : len(self.patterns) - 1] = self._room[at + 1 : len(self.patterns)]
         del self.patterns[at]
+        self._general -= PLACE in tokens
 
     def covering(self, tokens: Tokens) -> Tokens | None:
-        """The first pattern that a template is, but for its parameters."""
+        """The first pattern that a template is, but for its parameters, and is not itself."""
+        if not self._general:
+            return None
         rows = self._rows
         fits = ((rows == _addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
         return next((one for at in np.flatnonzero(fits).tolist() if _covers(one := self.patterns[at], tokens)), None)
@@ -194,6 +199,8 @@ class _Alike:
 
     def nearly(self, tokens: Tokens) -> list[Tokens]:
         """The patterns with parameters that a template is, these aside, but for one place at most."""
+        if not self._general:
+            return []
         rows = self._rows
         places = rows == id(PLACE)
         fits = places.any(axis=1) & (((rows != _addresses(tokens)) & ~places).sum(axis=1) <= 1)
@@ -223,6 +230,7 @@ def _is_word(token: str) -> bool:
     return len(token) > 1 or token.isalnum() or not token.isascii()
 
 
+@lru_cache(maxsize=4_096)  # each is asked for several times
 def _shape(tokens: Tokens) -> str:
     """What templates must have in common to be compared: how many words, and the signs between them."""
     return sys.intern(_WORD.sub("w", "".join(tokens)))
@@ -247,12 +255,12 @@ def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
         others = _by_differences(base, alike)
         first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
         for places in sorted(others, key=lambda found: (len(found), found)):
+            general = tuple(PLACE if at in places else token for at, token in enumerate(base))
+            if _equal_words(general) < LEAST_EQUAL:
+                continue
             # One after the other: most end with the first, and there may be sixty of them.
             words = ((at, {one[at] for one in [base, *others[places], *others.get((at,), ())]}) for at in places)
-            if not all(_are_many(found, FIRST if at == first else 1) for at, found in words):
-                continue
-            general = tuple(PLACE if at in places else token for at, token in enumerate(base))
-            if _equal_words(general) >= LEAST_EQUAL:
+            if all(_are_many(found, FIRST if at == first else 1) for at, found in words):
                 return general
     return None
 
