@@ -29,7 +29,7 @@ from benchmarks.chaos.faults import FaultTarget, inject
 from benchmarks.chaos.fleet import LiveFleet, pause
 from benchmarks.chaos.http_faults import FaultyProxy
 from benchmarks.chaos.outcome import ChaosFailed, ChaosOutcome, FaultRecord
-from benchmarks.chaos.processes import LiveJobs
+from benchmarks.chaos.processes import LiveJobs, ended_with
 from benchmarks.chaos.refusals import LossTarget, refused_and_brought_back
 from benchmarks.chaos.schedule import PlannedFault
 from benchmarks.chaos.servers import KillableServer
@@ -267,11 +267,13 @@ class Experiment:
 def kappa(file: Path, *arguments: str) -> dict[str, Any]:
     """A command's JSON object. Raises ChaosFailed with its output if it fails."""
     command = [sys.executable, "-m", "app.cli", *arguments, "--json", "--config", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
-    if done.returncode != 0:
-        msg = f"kappa {' '.join(arguments)}: exit {done.returncode}: {done.stderr.strip()[-1000:]}"
+    piped = subprocess.PIPE
+    with ended_with(subprocess.Popen(command, stdout=piped, stderr=piped, text=True, cwd=PROJECT)) as process:
+        out, err = process.communicate()
+    if process.returncode != 0:
+        msg = f"kappa {' '.join(arguments)}: exit {process.returncode}: {err.strip()[-1000:]}"
         raise ChaosFailed(msg)
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(out)
     return answer
 
 

@@ -21,8 +21,8 @@ from app.core.settings import PROJECT, Settings
 from app.search.connection import elasticsearch_connection
 from benchmarks.chaos.disks import empty, fill, fill_again
 from benchmarks.chaos.http_faults import CUT, FaultyProxy
-from benchmarks.chaos.processes import LiveJobs
-from benchmarks.chaos.promotions import kill_tree, promote_and_roll_back
+from benchmarks.chaos.processes import LiveJobs, ended_with, kill_tree
+from benchmarks.chaos.promotions import promote_and_roll_back
 from benchmarks.chaos.schedule import LOSSES, REFUSALS, PlannedFault
 from benchmarks.chaos.servers import KillableServer
 
@@ -133,9 +133,9 @@ def _kill_savepoint(fault: PlannedFault, target: FaultTarget) -> str:
     """Kill `kappa savepoint create` somewhere in its work: it takes about as long as a fault lasts."""
     command = [sys.executable, "-m", "app.cli", "savepoint", "create", f"chaos-{fault.number}", "--config"]
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen([*command, str(target.file)], stdout=quiet, stderr=quiet, cwd=PROJECT)
-    target.wait(5.0 + fault.lasts)
-    done = kill_tree(process)
+    with ended_with(subprocess.Popen([*command, str(target.file)], stdout=quiet, stderr=quiet, cwd=PROJECT)) as process:
+        target.wait(5.0 + fault.lasts)
+        done = kill_tree(process)
     return "while it wrote" if done is None else f"it had ended with {done}"
 
 

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -18,6 +19,7 @@ from app.core.settings import PROJECT
 # Alone, that would make the code cache smaller than what Spark compiles.
 QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 WORKER = "pyspark.daemon"  # an argument of each Python worker
+Started = TypeVar("Started", subprocess.Popen[str], subprocess.Popen[bytes])
 ROLES = ("run", "child", "jvm", "worker")
 
 
@@ -132,3 +134,25 @@ def _sort(parent: psutil.Process, found: dict[str, list[psutil.Process]], below_
             if not (below_java and java):  # a start has some scripts below the one that becomes Java
                 found["worker" if below_java else "jvm" if java else "child"].append(process)
             _sort(process, found, below_java or java)
+
+
+@contextmanager
+def ended_with(process: Started) -> Iterator[Started]:
+    """A process that does not outlive the block, whatever ends that, nor does what it has started."""
+    try:
+        yield process
+    finally:
+        kill_tree(process)
+
+
+def kill_tree(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> int | None:
+    """Kill a process with all that it has started; the exit code that it had already, None where it was still running."""
+    done = process.poll()
+    if done is None:
+        with suppress(psutil.NoSuchProcess):
+            tree = psutil.Process(process.pid)
+            for one in [*tree.children(recursive=True), tree]:
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+    process.wait()
+    return done

@@ -5,18 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import psutil
 
 from app.core.settings import PROJECT, Settings
 from app.versions import replay_manifest, serving
 from benchmarks.chaos.outcome import ChaosFailed
+from benchmarks.chaos.processes import ended_with, kill_tree
 from benchmarks.chaos.schedule import PlannedFault
 
 CANDIDATE = "candidate"
+COMMAND = (sys.executable, "-m", "app.cli")
 MOST_SECONDS = 900.0
 POLL_SECONDS = 0.1
 START_SECONDS = 10.0
@@ -49,12 +49,13 @@ def killed(
     fault: PlannedFault, file: Path, settings: Settings, wait: Wait, arguments: tuple[str, ...], version: str
 ) -> str:
     """Begin a command and kill it: every second time when the serving interval is written, else some seconds after its start."""
-    process, began = begun(file, "replay", *arguments), time.monotonic()
+    began = time.monotonic()
     latest = MOST_SECONDS if fault.number % 2 == 0 else START_SECONDS + fault.lasts
-    while process.poll() is None and time.monotonic() - began < latest and serves(settings) != version:
-        wait(POLL_SECONDS)
-    written = serves(settings) == version
-    done = kill_tree(process)
+    with begun(file, "replay", *arguments) as process:
+        while process.poll() is None and time.monotonic() - began < latest and serves(settings) != version:
+            wait(POLL_SECONDS)
+        written = serves(settings) == version
+        done = kill_tree(process)
     at = "after the serving interval was written" if written else "before the serving interval was written"
     return f"after {time.monotonic() - began:.0f} s, {at}" if done is None else f"it had ended with {done}"
 
@@ -63,35 +64,27 @@ def finish(file: Path, wait: Wait, *arguments: str) -> None:
     """Run a command to its end, several times if it has to be. Raises ChaosFailed where it does not succeed."""
     codes = []
     for _ in range(TRIES):
-        process, began = begun(file, *arguments), time.monotonic()
-        while process.poll() is None and time.monotonic() - began < MOST_SECONDS:
-            wait(POLL_SECONDS)
-        codes.append(kill_tree(process))
+        began = time.monotonic()
+        with begun(file, *arguments) as process:
+            while process.poll() is None and time.monotonic() - began < MOST_SECONDS:
+                wait(POLL_SECONDS)
+            codes.append(kill_tree(process))
         if codes[-1] == 0:
             return
     msg = f"kappa {' '.join(arguments)}: exit codes {codes}"
     raise ChaosFailed(msg)
 
 
-def begun(file: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """A command of kappa."""
-    whole = [sys.executable, "-m", "app.cli", *arguments, "--config", str(file)]
+@contextmanager
+def begun(file: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of kappa, which does not outlive the block."""
+    whole = [*COMMAND, *arguments, "--config", str(file)]
     with file.with_name("commands.log").open("ab") as log:
         log.write(f"--- kappa {' '.join(arguments)}\n".encode())
         log.flush()
-        return subprocess.Popen(whole, stdout=log, stderr=log, cwd=PROJECT)
-
-
-def kill_tree(process: subprocess.Popen[bytes]) -> int | None:
-    """Kill a process with all that it has started; the exit code that it had already, None where it was still running."""
-    done = process.poll()
-    with suppress(psutil.NoSuchProcess):
-        tree = psutil.Process(process.pid)
-        for one in [*tree.children(recursive=True), tree]:
-            with suppress(psutil.NoSuchProcess):
-                one.kill()
-    process.wait()
-    return done
+        process = subprocess.Popen(whole, stdout=log, stderr=log, cwd=PROJECT)
+    with ended_with(process):
+        yield process
 
 
 def serves(settings: Settings) -> str:

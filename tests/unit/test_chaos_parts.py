@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, RemoteDisconnected
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from support.recording_server import server_that
 
 from app.core.settings import Settings
-from benchmarks.chaos import clock, disks, faults
+from benchmarks.chaos import clock, disks, faults, promotions
 from benchmarks.chaos.comparison import SideBySide, Written, held_against
 from benchmarks.chaos.disks import DISKS
 from benchmarks.chaos.experiment import Experiment
@@ -222,3 +224,37 @@ def test_a_clock_is_stepped_for_the_processes_that_were_started_with_it(tmp_path
         seen = float(subprocess.run(question, capture_output=True, check=True, text=True).stdout)
     assert -121 < seen - time.time() < -100
     assert str(tmp_path) not in os.environ.get("LD_PRELOAD", "")
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
+def test_a_command_and_what_it_has_started_do_not_outlive_a_run_that_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: type[BaseException]
+) -> None:
+    below = "import sys; sys.stdin.read()"
+    waits = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {below!r}], stdin=subprocess.PIPE)"
+    monkeypatch.setattr(promotions, "COMMAND", (sys.executable, "-c", f"{waits}; input()"))
+    seen: list[psutil.Process] = []
+
+    def wait(seconds: float) -> None:
+        seen[:] = [
+            below
+            for own in psutil.Process().children()
+            for below in own.children()
+            if "sys.stdin" in below.cmdline()[-1]
+        ]
+        if seen:
+            seen.extend(one.parent() or one for one in tuple(seen))
+            raise ends
+
+    with pytest.raises(ends):
+        promotions.finish(tmp_path / "kappa.toml", wait, "replay", "promote", "candidate")
+    assert len(seen) == 2
+    until = time.monotonic() + 10
+    while any(map(runs, seen)) and time.monotonic() < until:
+        threading.Event().wait(0.05)
+    assert not any(map(runs, seen))
+
+
+def runs(process: psutil.Process) -> bool:
+    """Whether it has not ended; whoever is to take note of that may be slow."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
