@@ -1,9 +1,9 @@
 """What a deployment needs, before it is built: memory, cores and disk, from the numbers of its series and hosts.
 
 Measured, on two cores of an x86-64 virtual machine with Python 3.11: the memory of a metric's model and its state as it is written, and whole
-chains of two shapes (`python -m benchmarks.flood`), from which memory of processes, disk and idle cores are fitted; tests hold all of them within
-25 %. Cores of a load are measured by `python -m benchmarks.costs`; the broker's bytes are estimates. Bytes of a series hold for
-names of about 40 characters.
+chains of two shapes (`python -m benchmarks.flood`), from which memory of processes and disk are fitted; tests hold all of them within
+25 %. Cores of a load are measured by `python -m benchmarks.costs`, those without one by `python -m benchmarks --only idle`; the broker's bytes
+are estimates. Bytes of a series hold for names of about 40 characters.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ EVENT_SECONDS = 2e-6
 LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
-SHARD_SECONDS, IDLE_CORES = 2e-3, 0.45
+SHARD_SECONDS = 2e-3
+IDLE_CORES = 0.335  # a batch of each job for each window of 10 s, whatever is in it: 0.34 with 720 gauges
 MOST_SHARD_STATE = 50_000_000  # bytes of a shard's models: a batch writes them as one value
 
 # What does not grow with the machines.

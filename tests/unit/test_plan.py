@@ -13,18 +13,19 @@ from typer.testing import CliRunner
 from app.cli.main import app
 from app.core.settings import PROJECT, load
 from app.runtime.plan import METRIC_BYTES, METRIC_STATE, Load, Plan, plan
+from benchmarks import idle
 from benchmarks.state import state_bytes
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 
 SERIES = 6_000
-PAGE = (PROJECT / "docs" / "limits.md").read_text()
+PAGE, SCALE_PAGE = ((PROJECT / "docs" / name).read_text() for name in ("limits.md", "scale.md"))
 
 
 @dataclass(frozen=True)
 class MeasuredChain:
-    """A shape, and what a whole chain took for it (`python -m benchmarks.flood --live`), GB but for disk (MB) and cores."""
+    """A shape, and what a whole chain took for it (`python -m benchmarks.flood --live`), GB but for disk (MB)."""
 
     series: int
     hosts: int
@@ -34,7 +35,6 @@ class MeasuredChain:
     python: float
     driver: float
     disk: float
-    cores: float | None = None
 
     @property
     def plan(self) -> Plan:
@@ -52,12 +52,12 @@ class MeasuredChain:
             ("of the Python workers", planned.python / 1e9, self.python),
             ("of `kappa run`", planned.driver / 1e9, self.driver),
             ("disk below `home`, the most at once, MB", planned.checkpoints / 1e6, self.disk),
-            ("cores", planned.cores, self.cores),
+            ("cores", planned.cores, None),
         ]
 
 
 CHAINS = (
-    MeasuredChain(2_000, 40, 64, 2.72, 1.71, 0.78, 0.24, 75, 0.47),
+    MeasuredChain(2_000, 40, 64, 2.72, 1.71, 0.78, 0.24, 75),
     MeasuredChain(20_000, 50, 16, 2.82, 1.84, 0.76, 0.24, 111),
 )
 
@@ -75,6 +75,13 @@ def test_the_page_has_the_figures_of_the_plan_and_those_that_were_measured() -> 
             f"{planned:.{digits}f} | {'' if found is None else f'{found:.{digits}f}'}" for _, planned, found in rows
         ]
         assert f"| {rows[0][0]} | {' | '.join(cells)} |".replace("|  |", "| |") in PAGE
+
+
+def test_cores_of_a_small_fleet_are_those_that_were_measured_on_a_machine_without_other_work() -> None:
+    settings = load()
+    assert (settings.windowing.window_seconds, settings.windowing.shards) == (10, 16)
+    assert f"{plan(Load(idle.FLEET_SERIES, idle.FLEET_HOSTS), settings).cores:.2f}" == "0.34"
+    assert "20 hosts and 720 gauges, each once in ten seconds, it is\n0.34 of a core" in SCALE_PAGE
 
 
 def gauges(series: int) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
