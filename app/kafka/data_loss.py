@@ -177,7 +177,11 @@ def check_before_start(
 
 def refuse_changed_log(settings: Settings) -> None:
     """Raise DeterminismViolation where a topic is not what it was when the version's jobs ran."""
-    changes = log_marks.changes_since(settings, log_marks.read_marks(settings))
+    refuse(settings, log_marks.changes_since(settings, log_marks.read_marks(settings)))
+
+
+def refuse(settings: Settings, changes: Sequence[LogChange]) -> None:
+    """Raise DeterminismViolation where there are any."""
     if changes:
         raise DeterminismViolation(describe_changes(settings.version, changes))
 
@@ -273,8 +277,8 @@ class LogWatch:
 
     def _look(self) -> None:
         """Compare the log with what it was when it was last marked, also before the start, and keep what it is."""
-        now = log_marks.mark_now(self._settings)
-        refuse_changed_log(self._settings)
+        now, changes = log_marks.compared(self._settings, log_marks.read_marks(self._settings))
+        refuse(self._settings, changes)
         check_partitions(self._settings, now)
         try:
             topics.check_timestamps(self._settings, now)

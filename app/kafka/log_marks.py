@@ -51,6 +51,7 @@ class TopicMark:
 
 
 LogMarks = Mapping[str, TopicMark]
+PartitionEnds = Mapping[TopicPartition, tuple[int, int]]  # offset, leader epoch
 
 
 @dataclass(frozen=True)
@@ -117,57 +118,59 @@ def marks_of(record: Mapping[str, Any]) -> LogMarks:
 
 def mark_now(settings: Settings) -> LogMarks:
     """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
-    client = admin_client(settings)
-    try:
-        found = described(client, [topic.name for topic in topics.wanted(settings)])
-        parts = [
-            TopicPartition(topic, one["partition_index"])
-            for topic, about in found.items()
-            for one in about["partitions"]
-        ]
-        ends = client.list_partition_offsets({part: OffsetSpec.LATEST for part in parts}) if parts else {}
-        return {
-            topic: TopicMark(
-                str(about["topic_id"]),
-                {
-                    part.partition: (end.offset, epoch_of(end.leader_epoch))
-                    for part, end in ends.items()
-                    if part.topic == topic
-                },
-            )
-            for topic, about in found.items()
-        }
-    except KafkaError as error:
-        raise unavailable(settings, error) from error
-    finally:
-        client.close()
+    return compared(settings, [])[0]
 
 
 def changes_since(settings: Settings, marks: Sequence[LogMarks]) -> list[LogChange]:
     """Topics that are not what they were when they were marked. Raises ServiceUnavailable if Kafka does not answer."""
-    if not marks:
-        return []
+    return compared(settings, marks)[1] if marks else []
+
+
+def compared(settings: Settings, marks: Sequence[LogMarks]) -> tuple[LogMarks, list[LogChange]]:
+    """The marks of all topics of a version that exist now, and topics that are not what they were when they were marked.
+
+    The new marks are of before the comparison, so that what is lost meanwhile is found with them. Raises ServiceUnavailable if Kafka does not
+    answer.
+    """
+    own = {topic.name for topic in topics.wanted(settings)}
     client = admin_client(settings)
     try:
-        found = described(client, {topic for one in marks for topic in one})
-        return sorted(
-            {change for one in marks for change in changes(client, one, found)},
-            key=lambda change: (change.topic, -1 if change.partition is None else change.partition, change.end),
-        )
+        found = described(client, own.union(*marks))
+        ends = ends_now(client, found)
+        changed = {change for one in marks for change in changes(client, one, found, ends)}
     except KafkaError as error:
         raise unavailable(settings, error) from error
     finally:
         client.close()
+    now = {
+        topic: TopicMark(
+            str(about["topic_id"]), {part.partition: end for part, end in ends.items() if part.topic == topic}
+        )
+        for topic, about in found.items()
+        if topic in own
+    }
+    return now, sorted(changed, key=lambda one: (one.topic, -1 if one.partition is None else one.partition, one.end))
 
 
-def changes(client: KafkaAdminClient, marks: LogMarks, found: Mapping[str, Mapping[str, Any]]) -> list[LogChange]:
-    """What has changed since one set of marks. `found` are descriptions of topics by name."""
+def ends_now(client: KafkaAdminClient, found: Mapping[str, Mapping[str, Any]]) -> PartitionEnds:
+    """The end of each partition of some topics, with the leader epoch in which it ends there."""
+    parts = [
+        TopicPartition(topic, one["partition_index"]) for topic, about in found.items() for one in about["partitions"]
+    ]
+    ends = client.list_partition_offsets({part: OffsetSpec.LATEST for part in parts}) if parts else {}
+    return {part: (end.offset, epoch_of(end.leader_epoch)) for part, end in ends.items()}
+
+
+def changes(
+    client: KafkaAdminClient, marks: LogMarks, found: Mapping[str, Mapping[str, Any]], ends: PartitionEnds
+) -> list[LogChange]:
+    """What has changed since one set of marks. `found` are descriptions of topics by name, `ends` what they end at."""
     gone = [topic for topic, mark in marks.items() if is_another(mark.topic_id, found.get(topic))]
     kept = {topic: mark for topic, mark in marks.items() if topic not in gone}
     wanted = {
         TopicPartition(topic, partition): end for topic, mark in kept.items() for partition, end in mark.ends.items()
     }
-    now = current_ends(client, found, wanted)
+    now = kept_ends(client, found, ends, wanted)
     lost = [
         LogChange(part.topic, part.partition, marked, now[part])
         for part, (marked, _) in wanted.items()
@@ -176,10 +179,8 @@ def changes(client: KafkaAdminClient, marks: LogMarks, found: Mapping[str, Mappi
     return [LogChange(topic) for topic in gone] + lost
 
 
-def current_ends(
-    client: KafkaAdminClient,
-    found: Mapping[str, Mapping[str, Any]],
-    wanted: Mapping[TopicPartition, tuple[int, int]],
+def kept_ends(
+    client: KafkaAdminClient, found: Mapping[str, Mapping[str, Any]], ends: PartitionEnds, wanted: PartitionEnds
 ) -> dict[TopicPartition, int]:
     """Up to where each partition has the records that it had: where the leader epoch of its mark has ended, at most its end."""
     there = {
@@ -187,11 +188,9 @@ def current_ends(
         for topic, about in found.items()
         for one in about["partitions"]
     }
-    asked = [part for part in wanted if part in there]
-    latest = client.list_partition_offsets({part: OffsetSpec.LATEST for part in asked}) if asked else {}
-    ends = {part: end.offset for part, end in latest.items()}
+    kept = {part: ends[part][0] for part in wanted if part in ends}
     by_leader: dict[int, dict[str, list[Any]]] = {}
-    for part in asked:
+    for part in kept:
         epoch = wanted[part][1]
         if epoch != NO_EPOCH:
             question = OffsetForLeaderPartition(
@@ -206,8 +205,8 @@ def current_ends(
             for answer in topic.partitions:
                 part = TopicPartition(topic.topic, answer.partition)
                 if answer.error_code == 0 and answer.end_offset >= 0:
-                    ends[part] = min(ends[part], answer.end_offset)
-    return ends
+                    kept[part] = min(kept[part], answer.end_offset)
+    return kept
 
 
 def is_another(topic_id: str, about: Mapping[str, Any] | None) -> bool:

@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
 from kafka.errors import KafkaError
 from support.lost_records import marked_beyond
 
@@ -111,6 +112,28 @@ def test_a_loss_between_the_check_at_the_start_and_the_first_look_is_found_and_n
         found = raised_by(watch)
     assert f"{topic}/0 has lost its end: offsets 3 to 4 are gone" in found
     assert read_marks(settings) == [marked], "`kappa recover` asks them what is lost"
+
+
+def test_a_look_asks_once_where_the_log_ends(
+    folder: Path, stack: Addresses, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(folder, stack.kafka, f"{unique}-")
+    topics.create(settings)
+    append(settings, "telemetry", 3)
+    write_marks(settings, "extract", mark_now(settings))
+    asked: list[int] = []
+    own = KafkaAdminClient.list_partition_offsets
+
+    def counted(client: KafkaAdminClient, wanted: Mapping[Any, Any], *rest: Any, **more: Any) -> Any:
+        asked.append(len(wanted))
+        return own(client, wanted, *rest, **more)
+
+    monkeypatch.setattr(KafkaAdminClient, "list_partition_offsets", counted)
+    append(settings, "telemetry", 2)
+    data_loss.LogWatch(settings, "extract")._look()
+    (marked,) = read_marks(settings)
+    assert marked[settings.topic("telemetry")].ends[0][0] == 5
+    assert asked == [sum(len(mark.ends) for mark in marked.values())]
 
 
 def raised_by(watch: data_loss.LogWatch) -> str:
