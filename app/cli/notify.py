@@ -87,7 +87,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
         )
         raise InputError(msg)
     routes, rules = Routes(settings.notify), RuleTail(settings)
-    routes.take(rules.read(), rules.window_ms)
+    routes.take(rules.read().records, rules.window_ms)
     note = of_incident(found, found.status, found.id, Links.of(settings))
     return {
         "incident": found.id,

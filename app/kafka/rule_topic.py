@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,40 +113,59 @@ def read(settings: Settings, until: int | None = None) -> RuleTopic:
         end = consumer.end_offsets([at])[at]
         end = end if until is None else min(until, end)
         window_ms = settings.windowing.window_seconds * MILLIS
-        return RuleTopic(end, tuple(records_of(settings, consumer, at, end)), window_ms)
+        unread = unread_of(settings, consumer, at)
+        return RuleTopic(end, tuple(records_of(settings, consumer, at, end, 0, unread)), window_ms)
+
+
+@dataclass(frozen=True)
+class NewRules:
+    """Records about rules in order. `anew`: these are all that there are, and what was read before no longer counts."""
+
+    records: tuple[Placed, ...] = ()
+    anew: bool = False
 
 
 class RuleTail:
     """The topic, read further whenever it is asked for: what has come since."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._next = settings, 0
+        self._settings, self._next, self._unread = settings, 0, frozenset[int]()
         self.window_ms = settings.windowing.window_seconds * MILLIS
 
-    def read(self) -> Iterator[Placed]:
-        """What was appended since the last time, up to now; nothing without a topic. Raises ServiceUnavailable where Kafka does not answer."""
+    def read(self) -> NewRules:
+        """What was appended since the last time, up to now; nothing without a topic.
+
+        All of it where the topic was made anew, or a record that was read before is in quarantine by now: jobs leave it unread, and so does who
+        begins from scratch. Raises ServiceUnavailable where Kafka does not answer.
+        """
         at = TopicPartition(self._settings.topic(KIND), 0)
         with open_consumer(self._settings, check_crcs=False) as consumer:
-            if consumer.partitions_for_topic(at.topic):
-                end = consumer.end_offsets([at])[at]
-                begin = self._next if self._next <= end else 0  # it was made anew
-                for one in records_of(self._settings, consumer, at, end, begin):
-                    yield one.placed
-                self._next = end
+            if not consumer.partitions_for_topic(at.topic):
+                return NewRules()
+            unread, end = unread_of(self._settings, consumer, at), consumer.end_offsets([at])[at]
+            later = any(offset < self._next for offset in unread - self._unread)
+            begin = 0 if later or self._next > end else self._next
+            found = tuple(one.placed for one in records_of(self._settings, consumer, at, end, begin, unread))
+            self._next, self._unread = end, unread
+        return NewRules(found, begin == 0)
+
+
+def unread_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> frozenset[int]:
+    """The offsets of records in quarantine, which `extract` does not read."""
+    found = quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
+    return frozenset(one.offset for one in found.records if one.partition == at.partition)
 
 
 def records_of(
-    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int = 0
+    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int, unread: Container[int]
 ) -> Iterator[AppendedRule]:
     """The records from an offset up to another that are under names; what `extract` refuses, or does not read, comes without its JSON."""
     length = settings.windowing.window_seconds * MILLIS
-    unread = quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
     for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
         name = name_of(record.key)
         if name is not None:
-            text = rule_text(name, record.value)
-            kept = text if not unread.contains(at.topic, at.partition, record.offset) else None
-            yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, name, kept)
+            text = None if record.offset in unread else rule_text(name, record.value)
+            yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, name, text)
 
 
 def name_of(key: bytes | None) -> str | None:

@@ -144,7 +144,8 @@ class Notifier:
 
     def _read_rules(self) -> None:
         """Take in what the topic `rules` says of routes by now."""
-        self._routes.take(self._rules.read(), self._rules.window_ms)
+        found = self._rules.read()
+        self._routes.take(found.records, self._rules.window_ms, anew=found.anew)
 
     def _record_positions(self) -> None:
         """Every few seconds, where they have changed."""

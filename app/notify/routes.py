@@ -55,12 +55,21 @@ class Routes:
     def __init__(self, notify: NotifySettings) -> None:
         self.notify = notify
         self._titled = [TitledRoute(title(route, i), route) for i, route in enumerate(notify.routes)]
-        self._log = RuleLog(notify.routes)
+        self._begin()
+
+    def _begin(self) -> None:
+        """With the settings alone."""
+        self._log = RuleLog(self.notify.routes)
         self._logged: dict[LoggedRule, Route] = {}
         self._since, self._changes = [float("-inf")], [tuple(self._titled)]  # what is in effect from when on, epoch ms
 
-    def take(self, records: Iterable[Placed], window_ms: int) -> None:
-        """Take in records of the topic, in the order of their offsets. Those about series, and those that are refused, change nothing."""
+    def take(self, records: Iterable[Placed], window_ms: int, *, anew: bool = False) -> None:
+        """Take in records of the topic, in the order of their offsets. Those about series, and those that are refused, change nothing.
+
+        With `anew` what was taken before no longer counts.
+        """
+        if anew:
+            self._begin()
         deque(taken(self._log, self._by_window(records), window_ms, unread), maxlen=0)
 
     def _by_window(self, records: Iterable[Placed]) -> Iterator[Placed]:
