@@ -504,6 +504,14 @@ class DashboardSettings(SettingsGroup):
         default="X-Forwarded-Groups", description="With `proxy`: the header with their groups, separated by commas."
     )
 
+    names: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "Names, or addresses, by which browsers reach the dashboard, without a port, such as that of a proxy before it. On loopback it is "
+            "opened by names of loopback, those of `notify.link` and `dashboard.oidc_redirect_url`, and these alone; with another `--host` by these "
+            "alone once there are any."
+        ),
+    )
     kibana_url: Link | None = Field(
         default=None,
         description="Address of Kibana. If it is set, the dashboard links to it with time range and filter.",

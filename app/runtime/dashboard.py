@@ -15,11 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
 from app.core.errors import SettingsError
 from app.core.ports import LOOPBACK, is_loopback, port_is_free
+from app.core.proxies import HERE
 from app.core.settings import PROJECT, Settings
 from app.core.user_name import user_name
 from app.runtime.score_server import serving_scores
@@ -231,6 +233,7 @@ def start(
         **({"secrets.files": str(secrets_file)} if secrets_file else {}),
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
+    flags += [f"--server.allowedHosts={name}" for name in known_names(settings, host)]
     command = [sys.executable, "-m", "streamlit", "run", str(PAGE), *flags]
     log = log_file(settings)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -242,6 +245,18 @@ def start(
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+
+
+def known_names(settings: Settings, host: str) -> list[str]:
+    """The names by which the pages are opened; none for all: of another address than loopback nobody here knows how it is reached.
+
+    By another name a page of the web may come, whose name leads here (DNS rebinding).
+    """
+    own, named = settings.dashboard, [*settings.dashboard.names]
+    if not named and not is_loopback(host):
+        return []
+    links = [urlsplit(link).hostname for link in (settings.notify.link, own.oidc_redirect_url) if link]
+    return [*HERE, host.strip("[]"), *(name for name in links if name), *named]
 
 
 def end(server: subprocess.Popen[bytes]) -> None:

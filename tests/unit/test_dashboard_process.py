@@ -1,11 +1,13 @@
 """The environment of the pages' process, and what it asks of others: commands and jobs."""
 
+import http.client
 import json
 import re
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +16,7 @@ import pytest
 from pydantic import SecretStr
 from support.recording_server import server_that
 
+from app.core.ports import free_port, port_is_free
 from app.core.settings import (
     PROJECT,
     DashboardSettings,
@@ -227,3 +230,33 @@ def test_link_to_kibana_has_time_and_filter_and_is_absent_without_one(monkeypatc
     assert found.startswith("https://kibana.example.net/app/discover#/?_g=")
     assert "2026-11-21T11%3A00%3A00%2B00%3A00" in found
     assert "gauge%2Fvm-1%2Fweb%2Fit%21%27s" in found
+
+
+def test_pages_are_opened_by_names_of_loopback_and_by_those_that_settings_name() -> None:
+    here = ["localhost", "127.0.0.1", "::1", "127.0.0.1"]
+    assert dashboard.known_names(load(), "127.0.0.1") == here
+    linked = load(notify={"link": "https://kappa.example.net/x"}, dashboard={"names": ("10.0.0.7",)})
+    assert dashboard.known_names(linked, "127.0.0.1") == [*here, "kappa.example.net", "10.0.0.7"]
+    assert dashboard.known_names(load(), "0.0.0.0") == [], "by which address it is reached is not known"
+    assert "10.0.0.7" in dashboard.known_names(linked, "0.0.0.0")
+
+
+@pytest.mark.slow
+def test_a_page_of_the_web_whose_name_leads_here_opens_no_session(tmp_path: Path) -> None:
+    port = free_port(None)
+
+    def session(host: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        named = {"Host": host, "Origin": f"http://{host}", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        with closing(connection):
+            connection.request("GET", "/_stcore/stream", headers=upgrade | named)
+            return connection.getresponse().status
+
+    own = Settings(home=tmp_path, dashboard=DashboardSettings(names=("kappa.example.net",)))
+    with dashboard.served(own, port, print) as (server, _):
+        while port_is_free(port):
+            assert server.poll() is None
+            threading.Event().wait(0.1)
+        found = {host: session(host) for host in (f"localhost:{port}", "kappa.example.net", f"evil.example:{port}")}
+    assert list(found.values()) == [101, 101, 403]
