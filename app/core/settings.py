@@ -438,7 +438,8 @@ class HealthSettings(SettingsGroup):
         default=(),
         description=(
             "Names by which others ask for them, without a port, such as `web-1.example.net`. Requests to an address, `localhost` and "
-            "`health.host` are answered in any case, to other names refused: they may come from a page of the web."
+            "`health.host` are answered in any case. Those to other names may come from a page of the web: they are refused on loopback, and "
+            "elsewhere once there are names."
         ),
     )
     port: int | None = Field(

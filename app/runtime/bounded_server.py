@@ -16,6 +16,8 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.core.ports import is_loopback
+
 MOST_CONNECTIONS = 32
 ASK_SECONDS = 5.0  # from the connection to the end of the request's headers
 ANSWER_SECONDS = 10.0  # for a client to take the answer
@@ -30,7 +32,12 @@ class BoundedServer(ThreadingHTTPServer):
     request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], handler: type[BoundedHandler], names: Iterable[str] = ()) -> None:
-        """`names`: under which it answers, besides addresses, `localhost` and what it listens on."""
+        """`names`: under which it answers, besides addresses, `localhost` and what it listens on.
+
+        Without any, beyond loopback, it answers under each: nobody here knows how it is reached.
+        """
+        names = tuple(names)
+        self._known = bool(names) or is_loopback(address[0])
         self._names = {name.lower() for name in ("localhost", address[0], *names)}
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._asking: dict[socket.socket, float] = {}
@@ -58,6 +65,8 @@ class BoundedServer(ThreadingHTTPServer):
 
     def is_known(self, host: str) -> bool:
         """Whether a header `Host` has an address, or a name that is known."""
+        if not self._known:
+            return True
         try:
             name = urlsplit(f"//{host.strip()}").hostname or ""
         except ValueError:

@@ -111,6 +111,12 @@ def test_a_page_whose_name_leads_here_is_refused(port: int, hosts: list[str], me
     assert b" 421 " in asked(port, *hosts, method=method)
 
 
+@pytest.mark.parametrize(("names", "answer"), [((), b" 200 "), (("web-1.example.net",), b" 421 ")])
+def test_beyond_loopback_any_name_will_do_until_some_are_given(names: tuple[str, ...], answer: bytes) -> None:
+    with HealthServer(Health(60.0), "0.0.0.0", 0, names=names) as server:
+        assert answer in asked(int(server.address.rpartition(":")[2]), "web-2.example.net")
+
+
 def test_a_request_of_http_1_0_needs_no_host(port: int) -> None:
     assert b" 200 " in asked(port, protocol="HTTP/1.0")
 
