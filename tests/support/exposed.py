@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -34,7 +35,15 @@ def open_to_others(processes: list[psutil.Process]) -> list[str]:
 
 def named_on_command_lines(processes: list[psutil.Process], secret: str) -> list[str]:
     """Processes that say a secret to everybody who lists processes."""
-    return [process.name() for process in processes if secret in " ".join(process.cmdline())]
+    lines = [command_line(process) for process in processes]
+    return [line.partition(" ")[0] for line in lines if secret in line]
+
+
+def command_line(process: psutil.Process) -> str:
+    """What everybody who lists processes sees of one; empty for one that has ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):  # a zombie too, as the shell of Spark's launcher is for a while
+        return " ".join(process.cmdline())
+    return ""
 
 
 def files(folder: Path) -> list[Path]:
