@@ -43,6 +43,7 @@ def costs() -> list[str]:
         ("each 100 bytes more of it", 100 * plan.LINE_BYTE_SECONDS, 100 * plan.LINE_BYTE),
         ("a series in a window, `extract`", plan.ROW_EXTRACT_SECONDS, plan.ROW),
         ("the same, `detect`", plan.ROW_DETECT_SECONDS, plan.SCORE),
+        ("the same, both jobs, more where each batch has one window", plan.ROW_LIVE_SECONDS, None),
         ("an episode event, `correlate`", plan.EPISODE_SECONDS, None),
     )
     return [
@@ -67,6 +68,11 @@ def loads() -> list[str]:
         ("cores: log lines", [cores["lines"] for _, cores in found], 1),
         ("cores: windows of series, `extract`", [cores["rows of extract"] for _, cores in found], 1),
         ("cores: windows of series, `detect`", [cores["rows of detect"] for _, cores in found], 1),
+        (
+            "cores: the same, both, as each batch has one window",
+            [cores["rows of small batches"] for _, cores in found],
+            1,
+        ),
         ("cores in all", [one.cores for one, _ in found], 1),
         (f"machines of {CORES_OF_MACHINE} cores, at 70 %", [machines(one.cores) for one, _ in found], 0),
         ("memory, GB", [one.memory / 1e9 for one, _ in found], 0),

@@ -2,8 +2,8 @@
 
 Measured, on two cores of an x86-64 virtual machine with Python 3.11: the memory of a metric's model and its state as it is written, and whole
 chains of two shapes (`python -m benchmarks.flood`), from which memory of processes and disk are fitted; tests hold all of them within
-25 %. Cores of a load are measured by `python -m benchmarks.costs`, those without one by `python -m benchmarks --only idle`; the broker's bytes
-are estimates. Bytes of a series hold for names of about 40 characters.
+25 %. Cores of a load are measured by `python -m benchmarks.costs`, what of it live jobs take more by `python -m benchmarks.million`, those without one by
+`python -m benchmarks --only idle`; the broker's bytes are estimates. Bytes of a series hold for names of about 40 characters.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
 EVENT_SECONDS = 2e-6
 LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
+ROW_LIVE_SECONDS = 15e-6  # of a row, more, where each batch has one window: `detect` writes its state after each batch
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
 SHARD_SECONDS = 2e-3
 IDLE_CORES = 0.335  # a batch of each job for each window of 10 s, whatever is in it: 0.34 with 720 gauges
@@ -146,6 +147,7 @@ def cores_of(load: Load, settings: Settings) -> dict[str, float]:
         "lines": load.lines_per_second * line,
         "rows of extract": rows * ROW_EXTRACT_SECONDS,
         "rows of detect": rows * ROW_DETECT_SECONDS,
+        "rows of small batches": rows * ROW_LIVE_SECONDS,
         "shards": settings.windowing.shards * SHARD_SECONDS / window,
         "idle": IDLE_CORES,
     }

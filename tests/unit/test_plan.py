@@ -84,6 +84,15 @@ def test_cores_of_a_small_fleet_are_those_that_were_measured_on_a_machine_withou
     assert "20 hosts and 720 gauges, each once in ten seconds, it is\n0.34 of a core" in SCALE_PAGE
 
 
+@pytest.mark.parametrize(("series", "found"), [(300_000, 11.8), (500_000, 18.2)])
+def test_cores_of_many_gauges_live_are_those_that_were_measured(series: int, found: float) -> None:
+    core_seconds = 10 * plan(Load(series, series // 100), load()).cores
+    assert core_seconds == pytest.approx(found, rel=0.1)
+    assert f"| {series:,} |" in SCALE_PAGE
+    assert f"| {found}, " in SCALE_PAGE
+    assert f"| {core_seconds:.1f} |" in SCALE_PAGE
+
+
 def gauges(series: int) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     names = sorted(f"gauge/host-{i % 60:05d}/app/metric.{i // 60:04d}.with.a.name" for i in range(series))
     return np.array(names, dtype=object)
