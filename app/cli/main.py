@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -80,11 +81,18 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding does not have is written as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on, as in `kappa ... | head -1`
+        drop_output()
+        sys.exit(1)
     except KappaError as error:
         fail(str(error))
     except OSError as error:
         if error.errno in FULL and error.filename is None:
+            drop_output()
             fail(f"cannot write: {os.strerror(error.errno)}; make room where home is, or where this writes to")
         if error.errno not in NOT_WRITABLE or error.filename is None:
             raise
@@ -92,6 +100,13 @@ def main() -> None:
             f"cannot use {error.filename}: {error.strerror}; make room there or change its permissions, or set home to "
             "another folder"
         )
+
+
+def drop_output() -> None:
+    """Let what could not be written go nowhere: at the end Python would try again, print a stack trace and exit with 120."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
 
 
 def print_version(wanted: bool) -> None:

@@ -2,8 +2,8 @@
 
 Measured, on two cores of an x86-64 virtual machine with Python 3.11: the memory of a metric's model and its state as it is written, and whole
 chains of two shapes (`python -m benchmarks.flood`), from which memory of processes and disk are fitted; tests hold all of them within
-25 %. Cores of a load are measured by `python -m benchmarks.costs`, what of it live jobs take more by `python -m benchmarks.million`, those without one by
-`python -m benchmarks --only idle`; the broker's bytes are estimates. Bytes of a series hold for names of about 40 characters.
+25 %. Cores of a load are measured by `python -m benchmarks.costs`, what live jobs take more by `python -m benchmarks.million`, those without a
+load by `python -m benchmarks --only idle`; the broker's bytes are estimates. Bytes of a series hold for names of about 40 characters.
 """
 
 from __future__ import annotations

@@ -518,7 +518,13 @@ class IncidentEvent:
         str,
         Doc("`fleet` if many hosts do the same at once, else the hosts it reaches.", values=("host", "hosts", "fleet")),
     ]
-    start: Annotated[int, Doc("Start of its first episode.", MILLISECONDS)]
+    start: Annotated[
+        int,
+        Doc(
+            "Start of the first of the episodes that opened it. One that joins later may have begun before.",
+            MILLISECONDS,
+        ),
+    ]
     end: Annotated[int | None, Doc("End of its last episode; null until it is closed.", MILLISECONDS)]
     window_end: WindowEnd
     score: Annotated[float, Doc("Surprise that chance makes this anywhere in the fleet within a window.", "nats")]

@@ -15,7 +15,7 @@ CHANGE = ("change", "ü → x", "--dry-run")
 
 
 def kappa(*arguments: str, out: Path | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    own = {name: text for name, text in os.environ.items() if not name.startswith("KAPPA_")} | environment
+    own = {name: text for name, text in os.environ.items() if not name.startswith(("KAPPA_", "PYTHON"))} | environment
     with open(out or os.devnull, "wb") as target:  # noqa: PTH123 - a device
         return subprocess.run(
             [sys.executable, "-m", "app.cli", *arguments],
