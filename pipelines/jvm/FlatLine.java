@@ -22,11 +22,6 @@ public class FlatLine extends FlatRecord {
     return RowFactory.create(new Object[] {plain.micros, plain.host(), plain.service(), plain.level(), plain.messageText()});
   }
 
-  /** What a parser of JSON makes of a record that is not of the usual form. */
-  Object parsed(Object record) throws IOException {
-    return super.call(record);
-  }
-
   @Override
   Row read(JsonParser parser) throws IOException {
     String host = null, service = null, level = null, message = null;

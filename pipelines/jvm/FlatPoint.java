@@ -28,11 +28,6 @@ public class FlatPoint extends FlatRecord {
     return RowFactory.create(new Object[] {plain.micros, series, plain.value});
   }
 
-  /** What a parser of JSON makes of a record that is not of the usual form. */
-  Object parsed(Object record) throws IOException {
-    return super.call(record);
-  }
-
   @Override
   Row read(JsonParser parser) throws IOException {
     String host = null, service = null, metric = null, type = null, labels = null;

@@ -102,25 +102,14 @@ final class PlainLine extends PlainRecord {
   /** The string that begins here is the message. */
   private boolean message() {
     space();
-    if (at >= text.length || text[at] != '"') {
-      return false;
+    final int first = at + 1; // behind the quotation mark, if there is one
+    if (string()) {
+      message = text;
+      messageBegin = begin;
+      messageEnd = end;
+      return true;
     }
-    message = text;
-    messageBegin = ++at;
-    for (; at < text.length; at++) {
-      byte c = text[at];
-      if (c == '"') {
-        messageEnd = at++;
-        return true;
-      }
-      if (c == '\\') {
-        return unescaped();
-      }
-      if (c < 0x20) { // bytes of other than ASCII are negative
-        return false;
-      }
-    }
-    return false;
+    return at >= first && at < text.length && text[at] == '\\' && unescaped();
   }
 
   /** The rest of the message, from its first escape on. */
@@ -128,8 +117,8 @@ final class PlainLine extends PlainRecord {
     if (unescaped.length < text.length) {
       unescaped = new byte[2 * text.length];
     }
-    int length = at - messageBegin;
-    System.arraycopy(text, messageBegin, unescaped, 0, length);
+    int length = at - begin;
+    System.arraycopy(text, begin, unescaped, 0, length);
     for (; at < text.length; at++) {
       byte c = text[at];
       if (c == '"') {
