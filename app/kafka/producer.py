@@ -111,7 +111,8 @@ class BoundedProducer:
     def close(self, timeout: float = 10.0) -> None:
         """Wait up to `timeout` seconds for acknowledgements, then close. Records that were waited for in vain are counted in the log."""
         if not closed(self._producer, timeout) and timeout > 0:
-            waiting = sum(not future.succeeded() for future in self._pending)  # those that closing has failed by now are done as well
+            # those that closing has failed by now are done as well
+            waiting = sum(not future.succeeded() for future in self._pending)
             log.warning("records were given up", kafka=self._where, records=waiting)
 
     def __enter__(self) -> Self:
