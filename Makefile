@@ -79,8 +79,10 @@ test-fast: setup
 	$(BIN)/pytest -m "$(FAST)" --hypothesis-profile=fast -p no:cacheprovider tests/unit; unit=$$?; \
 	wait $$models && exit $$unit
 
+# And the properties once more, on examples that nobody has seen.
 test-long: setup
 	$(BIN)/pytest -m long
+	$(BIN)/pytest -m "$(FAST)" --hypothesis-profile=random
 
 test-browser: setup
 	$(BIN)/pytest tests/browser -m browser --pictures docs/pictures

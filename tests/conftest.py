@@ -24,9 +24,11 @@ pytest.register_assert_rewrite("support", "golden")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Times belong in `make bench`: a busy machine must not fail a property.
-settings.register_profile("kappa", deadline=None)
-settings.register_profile("fast", deadline=None, max_examples=10)  # `make test-fast`
+# Times belong in `make bench`: a busy machine must not fail a property. The same code is tried on the same examples, so that a change fails
+# by what it changes; new examples are looked for by `make test-long`.
+settings.register_profile("kappa", deadline=None, derandomize=True)
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)  # `make test-fast`
+settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("kappa")
 
 JARS = PROJECT / ".kappa" / "jars"
