@@ -25,7 +25,7 @@ from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.gates import Gate, WindowGrid, gate_of
-from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, prepare_gates
+from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, optimized, prepare_gates
 
 log = structlog.get_logger()
 
@@ -232,7 +232,8 @@ def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start a job; it goes on where its checkpoint says."""
     streams = [read_stream(spark, kafka, one, at_most(job, one)) for one in job.inputs]
-    writer = job.transform(*streams).writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
+    found = optimized(job.transform(*streams))
+    writer = found.writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:
         return writer.foreachBatch(without_drops(spark, job, job.sink)).start()
