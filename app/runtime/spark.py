@@ -43,6 +43,9 @@ LATER_COMPILED = (
     "-XX:Tier4CompileThreshold=300000",
     "-XX:Tier4BackEdgeThreshold=800000",
 )
+# What is larger than half of a region is laid by the collector into regions of its own, and each such starts a look over the whole heap. A region
+# has 1 MiB by default in a heap of 2 GiB, and what is read of Kafka and written of a shard's state is larger.
+REGIONS = "-XX:G1HeapRegionSize=8m"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -227,6 +230,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
                 "-XX:+ExitOnOutOfMemoryError",
                 "-XX:+DisplayVMOutputToStderr",
                 *LATER_COMPILED,
+                REGIONS,
                 *java_properties(settings),
             ]
         ),
