@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def server_that(status: int, answer: bytes, **headers: str) -> Iterator[tuple[str, list[Asked]]]:
-    """A server that answers so, with headers (`_` in a name is `-`); its address, and what it was asked."""
+def server_that(
+    status: int, answer: bytes, tls: ssl.SSLContext | None = None, /, **headers: str
+) -> Iterator[tuple[str, list[Asked]]]:
+    """A server that answers so, with headers (`_` in a name is `-`), on loopback or within TLS; its address, and what it was asked."""
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -40,10 +43,12 @@ def server_that(status: int, answer: bytes, **headers: str) -> Iterator[tuple[st
             """Requests are not news."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http{'' if tls is None else 's'}://127.0.0.1:{server.server_port}", asked
     finally:
         server.shutdown()
         server.server_close()
