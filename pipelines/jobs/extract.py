@@ -226,9 +226,12 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig, most: int) -
 
 
 def line_statistics(lines: DataFrame) -> DataFrame:
-    """Lines per template and window, with the least message in the order of its bytes as the sample."""
-    counts = lines.groupBy("window", "series", "refused", "template").agg(
-        F.sum("n").alias("n"), F.min("message").alias("sample")
+    """Lines per template and window, with the least message in the order of its bytes as the sample.
+
+    Of templates with one id, which anybody can make, the least one: two rows of a series would be taken in the order in which they come.
+    """
+    counts = lines.groupBy("window", "series", "refused").agg(
+        F.sum("n").alias("n"), F.min("template").alias("template"), F.min("message").alias("sample")
     )
     nothing = F.lit(None).cast("double")
     return counts.select(

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
+from models.templates.extraction import template_id, template_of
 from pipelines.inputs.fields import LEVELS
 from pipelines.jobs import extract
 from pipelines.jvm import counts_of_flat
@@ -30,6 +31,7 @@ LETTERS = ("a", "é", "ß", "\u0130", "\u2028", "\ud7ff", "\ue000", "\uffee", "�
 MESSAGES = (
     "took 5 ms", "took 12 ms", "took {} ms", "connection to 10.0.0.{} lost", "a", " ", "user ä{} is gone", "<*> and {}", "100 % of /var/{}",
 )  # fmt: skip
+TWINS = (("vcegeuwp", "ahaaoafa"), ("ruluwikr", "uayhawag"))  # what two texts with one hash differ in
 Record = tuple[bytes, str, int, int, datetime]
 
 
@@ -82,6 +84,23 @@ def test_counted_lines_are_those_of_the_slow_reader(spark: SparkSession, windowi
     assert closed(spark, rows, windowing, counted=True, partitions=1) == slow
     source.shuffle(rows)
     assert closed(spark, rows, windowing, counted=True, partitions=5) == slow
+
+
+def test_templates_of_one_id_are_one_row_in_whatever_order_they_come(spark: SparkSession) -> None:
+    """Of XXH64, of which ids are made, anybody finds texts with one hash: these two in a second."""
+    texts = [f"{one} of the queue is full is{other} was not found by anyone" for one, other in TWINS]
+    (template,) = {template_id(template_of(text)) for text in texts}
+    lines = [
+        (json.dumps({
+            "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info", "message": texts[i % 2],
+        }).encode(), "logs", i % 3, i, NOON + timedelta(seconds=2))
+        for i in range(7)
+    ]  # fmt: skip
+    for counted, partitions in ((True, 1), (True, 4), (False, 4)):
+        (found,) = closed(spark, lines, WINDOWINGS[1], counted=counted, partitions=partitions)
+        assert f"series='template/h/s/info/{template}'" in found
+        assert "n=7, mean=None" in found
+        assert f"template='{min(texts)}', sample='{min(texts)}'" in found
 
 
 def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> None:
