@@ -276,6 +276,8 @@ def mend(job: str, version: str, damage: CheckpointDamage, report: Report = sile
     number, parent = 1, damage.checkpoint.parent / "damaged"
     while (aside := parent / f"{job}-{number}").exists():
         number += 1
+    if damage.after == NO_BATCH and set(numbered(damage.checkpoint / "offsets").values()) <= set(damage.aside):
+        move_state(damage.checkpoint, aside)
     for file in with_checksums(damage.aside):
         kept = aside / file.relative_to(damage.checkpoint)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -285,6 +287,15 @@ def mend(job: str, version: str, damage: CheckpointDamage, report: Report = sile
         write_durably(damage.checkpoint / "metadata", json.dumps({"id": str(uuid4())}).encode())
     place = "its beginning" if damage.after == NO_BATCH else f"batch {damage.after}, the last one that is whole"
     report(f"{job} of version {version}: {damage.found}; going on after {place}; what was there is in {aside}")
+
+
+def move_state(checkpoint: Path, aside: Path) -> None:
+    """Move all of a state aside, with its empty folders: Spark plans no first batch beside anything of one."""
+    state = checkpoint / "state"
+    if state.exists():
+        aside.mkdir(parents=True)
+        state.replace(aside / "state")
+        sync_to_disk(checkpoint)
 
 
 def plan_anew(job: str, version: str, checkpoint: Path, report: Report = silent) -> bool:

@@ -18,6 +18,7 @@ from app.kafka.checkpoint_damage import (
     describing_damage,
     mend,
     mend_all,
+    plan_anew,
     problem_of_bytes,
 )
 from app.kafka.checkpoints import last_committed
@@ -139,6 +140,21 @@ def test_spark_goes_on_after_a_mended_checkpoint_to_the_same_state(
     # The source's own log names its files by their place in the first folder: give the query that one, with one file more.
     write_input(original / "in", 4, 1)
     assert run(spark, original / "in", checkpoint) == {0: 10, 1: 10, 2: 10}
+
+
+def test_spark_goes_on_from_the_beginning_where_a_first_batch_is_planned_anew(
+    spark: SparkSession, original: Path, checkpoint: Path
+) -> None:
+    """A first batch that ended its job again and again, after one of its tasks had written its state."""
+    shutil.rmtree(checkpoint / "sources")  # the source of this test remembers there what it has read
+    shutil.rmtree(checkpoint / "commits")
+    for batch in (1, 2, 3):
+        for file in (checkpoint / "offsets" / str(batch), checksum_file(checkpoint / "offsets" / str(batch))):
+            file.unlink()
+    assert plan_anew(JOB, VERSION, checkpoint)
+    assert not (checkpoint / "state").exists()
+    assert (checkpoint.parent / "damaged" / f"{JOB}-1" / "state" / "0").exists()
+    assert run(spark, original / "in", checkpoint) == run(spark, original / "in", checkpoint.with_name("scratch"))
 
 
 def test_a_planned_batch_is_kept_where_only_its_commit_is_torn(checkpoint: Path) -> None:
