@@ -20,11 +20,14 @@ SENDER = Path(__file__).with_name("Flood.java")
 ALL = 10**12  # a word that no two records share
 OWN = '"@timestamp":"%s","host.name":"greedy"'
 LINE = f'{{{OWN},"service.name":"s","log.level":"info","message":"the word is <{ALL}>"}}'
+# labels that make a name of nearly 2,048 bytes, of letters of three bytes
+WIDE = ",".join(f'"{chr(97 + i)}":"{chr(0x5B57) * 42}"' for i in range(15))
 # name -> topic, record; %s is the time of the record
 FLOODS = {
     "series": ("telemetry", f'{{{OWN},"service.name":"s<200000>","metric.name":"x<{ALL}>","metric.value":1.5}}'),
     "hosts": ("telemetry", f'{{"@timestamp":"%s","host.name":"greedy<{ALL}>","metric.name":"x","metric.value":1.5}}'),
     "label-values": ("telemetry", f'{{{OWN},"metric.name":"x","metric.value":1.5,"labels":{{"id":"<{ALL}>"}}}}'),
+    "wide-names": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":1.5,"labels":{{{WIDE}}}}}'),
     "refused": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":"%s"}}'),
     "templates": ("logs", LINE),
     "levels": ("logs", LINE.replace('"info"', f'"l<{ALL}>"')),

@@ -21,7 +21,7 @@ MAX_CUT = 320  # characters of a name or label that any expression sees: a host 
 MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
 MAX_LABEL = 128  # characters of a label's key, and of its value
-MAX_SERIES = 2048  # characters of a series' whole name
+MAX_SERIES = 2048  # bytes of a series' whole name
 MAX_MESSAGE = 8192  # characters of a log message that are kept
 MAX_GAUGE = 1e15  # squares stay exact in fixed point below it
 MAX_COUNTER = 1e18
@@ -260,13 +260,13 @@ def checked_points(points: Column) -> Column:
         return F.when(reason.isNull(), F.concat(F.concat_ws("/", kind, *parts), p["labels"]["text"]))
 
     def row(p: Column, time: Column, value: Column, series: Column, reason: Column) -> Column:
-        long = F.length(series) > MAX_SERIES
+        long = F.octet_length(series) > MAX_SERIES
         return F.struct(
             time.alias("event_time"),
             F.when(~long, series).alias("series"),
             p["host"].alias("host"),
             value.alias("value"),
-            F.when(long, f"name of a series longer than {MAX_SERIES}").otherwise(reason).alias("reason"),
+            F.when(long, f"name of a series longer than {MAX_SERIES} bytes").otherwise(reason).alias("reason"),
         )
 
     return F.transform(points, read)

@@ -16,7 +16,7 @@ public class FlatPoint extends FlatRecord {
   static final double MAX_COUNTER = 1e18;
   static final int MAX_LABELS = 16;
   static final int MAX_LABEL = 128;
-  static final int MAX_SERIES = 2048; // characters of a series' whole name
+  static final int MAX_SERIES = 2048; // bytes of a series' whole name
 
   @Override
   public Object call(Object record) throws IOException {
@@ -97,7 +97,17 @@ public class FlatPoint extends FlatRecord {
     if (labels != null) {
       quote(series, labels);
     }
-    return series.length() > MAX_SERIES ? null : RowFactory.create(new Object[] {time, series.toString(), value});
+    return bytes(series) > MAX_SERIES ? null : RowFactory.create(new Object[] {time, series.toString(), value});
+  }
+
+  /** How many bytes of UTF-8 a text takes that has no surrogates. */
+  private static int bytes(StringBuilder text) {
+    int found = text.length();
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
+      found += c < 0x80 ? 0 : c < 0x800 ? 1 : 2;
+    }
+    return found;
   }
 
   /** "{k=v,...}" sorted by key, "" for no labels, null for what needs a second look. */
