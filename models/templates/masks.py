@@ -71,7 +71,7 @@ _ADDRESSES: tuple[Mask, ...] = (
 )
 
 _NAMES: tuple[Mask, ...] = (
-    (r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{1,512}+'(?![\w'])", "<str>"),
+    (r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{0,512}+'(?![\w'])", "<str>"),
     # base64: letters of both cases, and two digits or its end
     (
         r"(?<![\w+/=-])(?=[\w+/-]{20})(?=[\w+/-]{0,64}?[0-9][A-Za-z_+/-]{0,64}?[0-9]|[\w+/-]{20,1024}+=)(?=[\w+/-]{0,64}?[a-z])(?=[\w+/-]{0,64}?[A-Z])"
@@ -94,6 +94,7 @@ _NAMES: tuple[Mask, ...] = (
 )
 
 _NUMBERS: tuple[Mask, ...] = (
+    (r"\((?:nil|null)\)", "<num>"),  # what C prints where there is no pointer, no text
     # hexadecimal: 0x..., or both digits and letters, or eight letters
     (
         r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?:(?=[0-9]{1,128}[a-f])|(?=[a-f][0-9a-f]{0,127}[0-9]))[0-9a-f]{6,128}|[a-f]{8})(?!\w)",

@@ -7,7 +7,8 @@ the same places, are merged when each of these places has had enough different w
     MANY words of any kind, or SOME with a sign of a name in them: a digit, a capital within, `_`, `-`, `.`, `@`
 
 and twice as many where a line begins, because its first word is what it is about. A word that comes where a known
-template has `<*>` is that parameter at once. At least LEAST_EQUAL other words must be equal. A merged template takes part in further
+template has `<*>` is that parameter at once, and one that came before is when such a template comes, unless it is the first word and no
+more than LEAST_EQUAL others are equal. At least LEAST_EQUAL other words must be equal. A merged template takes part in further
 merges, so that several places of a line become parameters one after the other.
 
 What was seen is a list of patterns in the order in which they came: the same templates in the same order give the same answers. A pattern
@@ -120,17 +121,23 @@ class TemplateMerger:
 
     def _merge(self, tokens: Tokens) -> Merge | None:
         """Merge the template that came last with others, and what they become with further ones."""
-        alike, before = self._of_shape[_shape(tokens)], set[str]()
+        alike = self._of_shape[_shape(tokens)]
+        before = self._take(one for one in alike.covered(tokens) if not _only_by_first(tokens, one))
         while (general := _generalised(tokens, alike)) is not None:
-            for one in [one for one in alike.patterns if _covers(general, one)]:
-                before.add(self._text[one])
-                self._remove(one)
+            before |= self._take([*alike.covered(general), general])
             tokens = general
             self._insert(tokens, collapsed("".join(tokens)))
             alike = self._of_shape[_shape(tokens)]
         if not before:
             return None
         return Merge(tuple(sorted(text for text in before if text not in self)), self._text[tokens])
+
+    def _take(self, patterns: Iterable[Tokens]) -> set[str]:
+        """Remove the patterns that have become part of another one. Answers the texts that they had."""
+        taken = {one: self._text[one] for one in patterns if one in self._text}
+        for one in taken:
+            self._remove(one)
+        return set(taken.values())
 
     def _insert(self, tokens: Tokens, text: str) -> None:
         self._text[tokens] = sys.intern(text)
@@ -191,6 +198,15 @@ class _Alike:
         fits = ((rows == _addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
         return next((one for at in np.flatnonzero(fits).tolist() if _covers(one := self.patterns[at], tokens)), None)
 
+    def covered(self, general: Tokens) -> list[Tokens]:
+        """The patterns that are a template but for its parameters, apart from itself."""
+        if PLACE not in general:
+            return []
+        own = _addresses(general)
+        fits = ((self._rows == own) | (own == id(PLACE))).all(axis=1)
+        found = [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
+        return [one for one in found if one != general and _covers(general, one)]
+
     def differing(self, base: Tokens) -> Bools:
         """Where each pattern differs from a template, the parameters of that aside, `(n, tokens)`."""
         own = _addresses(base)
@@ -241,6 +257,17 @@ def _equal_words(tokens: Tokens) -> int:
     return sum(token != PLACE and _is_word(token) for token in tokens)
 
 
+def _first_word(tokens: Tokens) -> int:
+    """The place of the first word or parameter."""
+    return next((at for at, token in enumerate(tokens) if _is_word(token)), 0)
+
+
+def _only_by_first(general: Tokens, tokens: Tokens) -> bool:
+    """Whether a template is another one by a parameter in place of its first word, and little else is equal."""
+    first = _first_word(tokens)
+    return general[first] != tokens[first] and _equal_words(general) <= LEAST_EQUAL
+
+
 def _covers(general: Tokens, tokens: Tokens) -> bool:
     """Whether a template is another one but for its parameters; both have the same shape."""
     for a, b in zip(general, tokens, strict=True):
@@ -253,7 +280,7 @@ def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
     """The template that `tokens` and others of its shape become, if there were enough of them."""
     for base in _without_known(tokens, alike):
         others = _by_differences(base, alike)
-        first = next((at for at, token in enumerate(base) if _is_word(token)), 0)
+        first = _first_word(base)
         for places in sorted(others, key=lambda found: (len(found), found)):
             general = tuple(PLACE if at in places else token for at, token in enumerate(base))
             if _equal_words(general) < LEAST_EQUAL:

@@ -74,6 +74,17 @@ def test_a_word_where_a_known_template_has_a_parameter_is_that_parameter() -> No
     assert set(merged([MERGED, "queue orders is full"])) == {MERGED}
 
 
+def test_a_word_that_came_before_its_parameter_is_that_parameter() -> None:
+    referrer = ["page read (from: None)", "page read (from: <*>)", "page read (from: home)"]
+    assert set(merged(referrer)) == {"page read (from: <*>)"}
+    assert merged(list(reversed(referrer))) == merged(referrer)
+
+
+def test_a_first_word_needs_more_of_its_line_to_be_the_parameter_that_comes_later() -> None:
+    assert len(set(merged(["cron startup succeeded", "<*> startup succeeded"]))) == 2
+    assert set(merged(["cron startup has succeeded", "<*> startup has succeeded"])) == {"<*> startup has succeeded"}
+
+
 def test_templates_with_too_few_equal_words_are_never_merged() -> None:
     assert len(set(merged([f"queue {word}" for word in WORDS]))) == len(WORDS)
 

@@ -61,6 +61,15 @@ MASKED = {
     "": "",
 }
 
+OF_A_JOURNAL = [
+    "Mon 2026-01-05 10:00:03 UTC web-1 sshd[123]: ",
+    "Mon 2026-01-05 10:00:03.123456 CET web-1 kernel: ",
+]
+EMPTY = {
+    "key 'a' value '' found": "key <*> value <*> found",
+    "handler (nil) of cb=(null), (none)": "handler <*> of cb=<*>, (none)",
+}
+
 # equal but for the number of values, or for their form
 ALIKE = [
     ("no 1 2 3 4", "no 1"),
@@ -208,9 +217,9 @@ PIECES = st.sampled_from(
 LINES = st.lists(PIECES | st.text(max_size=5), max_size=8).map("".join)
 
 
-@pytest.mark.parametrize("message", MASKED)
+@pytest.mark.parametrize("message", MASKED | EMPTY)
 def test_what_varies_is_masked_and_what_is_the_same_stays(message: str) -> None:
-    assert template_of(message) == MASKED[message]
+    assert template_of(message) == (MASKED | EMPTY)[message]
 
 
 @pytest.mark.parametrize("messages", ALIKE, ids=lambda messages: str(messages[0]))
@@ -218,7 +227,7 @@ def test_how_many_there_are_and_of_which_kind_makes_no_template(messages: tuple[
     assert len({template_of(message) for message in messages}) == 1
 
 
-@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("header", [*HEADERS, *OF_A_JOURNAL])
 def test_a_header_is_no_part_of_a_template(header: str) -> None:
     assert [template_of(header + message) for message in MESSAGES] == [template_of(message) for message in MESSAGES]
 
@@ -276,7 +285,7 @@ def test_every_mask_matches_one_of_the_lines_of_these_tests(mask: int) -> None:
     pattern, _ = masks_of_re.OF_LINES[mask]
     before = masks_of_re.OF_LINES[:mask]
     every = [*MASKED, "12 bytes (0.1 KB) from 10.0.0.1 (db)", *(b + MESSAGES[0] + a for b, a in WRAPPED), *HEADERS]
-    assert any(pattern.search(masks_of_re.applied(line, before)) for line in [*every, "ERROR: no"])
+    assert any(pattern.search(masks_of_re.applied(line, before)) for line in [*every, *EMPTY, "ERROR: no"])
 
 
 def test_a_line_ends_where_java_says_that_it_does() -> None:
