@@ -104,33 +104,34 @@ def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
     assert "gauge/0//m0" not in series
 
 
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        (b"junk", "not a rule"),
-        (b"", "not a rule"),
-        (b"[]", "not a rule"),
-        (b'{"name":"a","mute":true}', 'not a rule: no JSON with "record": "rule"'),
-        (b'{"record":"label","name":"a","mute":true}', 'not a rule: no JSON with "record": "rule"'),
-        (b'{"record":"rule","mute":true}', "a rule without a name"),
-        (b'{"record":"rule","name":"","mute":true}', "a rule without a name"),
-        (b'{"record":"rule","name":null,"mute":true}', "a rule without a name"),
-        (json.dumps(RULE | {"name": "a" * 101}).encode(), "more than 100 characters"),
-        (json.dumps(RULE | {"name": "a\nb"}).encode(), "control characters"),
-        (json.dumps(RULE | {"comment": "a" * MOST_BYTES}).encode(), f"more than {MOST_BYTES} bytes"),
-        (b'{"record":"rule","name":' + b"[" * 3_000, "not a rule"),
-    ],
-)
-def test_what_is_no_rule_is_a_dead_letter_with_a_reason(spark: SparkSession, value: bytes, why: str) -> None:
-    rows = closed(spark, [value]).collect()
-    refused = next(row["refused"] for row in rows if row["refused"])
-    given = [(row["series"], row["template"], row["sample"]) for row in rows if row["series"]]
-    key = name_of(keyed(value))
-    assert given == ([] if key is None else [(f"rule//{0:020d}", key, None)])
-    place = refused["destination"], refused["topic"], refused["partition"], refused["offset"]
-    assert place == ("dead-letters", "rules", 0, 0)
-    assert why in refused["reason"]
-    assert bytes(refused["value"]) == value
+NO_RULES = [
+    (b"junk", "not a rule"),
+    (b"", "not a rule"),
+    (b"[]", "not a rule"),
+    (b'{"name":"a","mute":true}', 'not a rule: no JSON with "record": "rule"'),
+    (b'{"record":"label","name":"b","mute":true}', 'not a rule: no JSON with "record": "rule"'),
+    (b'{"record":"rule","mute":true}', "a rule without a name"),
+    (b'{"record":"rule","name":"","mute":true}', "a rule without a name"),
+    (b'{"record":"rule","name":null,"mute":true}', "a rule without a name"),
+    (json.dumps(RULE | {"name": "a" * 101}).encode(), "more than 100 characters"),
+    (json.dumps(RULE | {"name": "a\nb"}).encode(), "control characters"),
+    (json.dumps(RULE | {"comment": "a" * MOST_BYTES}).encode(), f"more than {MOST_BYTES} bytes"),
+    (b'{"record":"rule","name":' + b"[" * 3_000, "not a rule"),
+]
+
+
+def test_what_is_no_rule_is_a_dead_letter_with_a_reason(spark: SparkSession) -> None:
+    rows = closed(spark, [value for value, _ in NO_RULES]).collect()
+    refused = {row["refused"]["offset"]: row["refused"] for row in rows if row["refused"]}
+    given = {(row["series"], row["template"], row["sample"]) for row in rows if row["series"]}
+    keys = [name_of(keyed(value)) for value, _ in NO_RULES]
+    assert given == {(f"rule//{at:020d}", key, None) for at, key in enumerate(keys) if key is not None}
+    assert sorted(refused) == [*range(len(NO_RULES))]
+    for at, (value, why) in enumerate(NO_RULES):
+        one = refused[at]
+        assert (one["destination"], one["topic"], one["partition"]) == ("dead-letters", "rules", 0)
+        assert why in one["reason"]
+        assert bytes(one["value"]) == value
 
 
 def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_under_its_name_alone(

@@ -237,10 +237,7 @@ def test_a_command_and_what_it_has_started_do_not_outlive_a_run_that_is_interrup
 
     def wait(seconds: float) -> None:
         seen[:] = [
-            below
-            for own in psutil.Process().children()
-            for below in own.children()
-            if "sys.stdin" in below.cmdline()[-1]
+            below for own in psutil.Process().children() for below in own.children() if "sys.stdin" in command_of(below)
         ]
         if seen:
             seen.extend(one.parent() or one for one in tuple(seen))
@@ -253,6 +250,14 @@ def test_a_command_and_what_it_has_started_do_not_outlive_a_run_that_is_interrup
     while any(map(runs, seen)) and time.monotonic() < until:
         threading.Event().wait(0.05)
     assert not any(map(runs, seen))
+
+
+def command_of(process: psutil.Process) -> str:
+    """How it was started; nothing of one that has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def runs(process: psutil.Process) -> bool:
