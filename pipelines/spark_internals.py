@@ -13,7 +13,7 @@ set `TRIED_WITH`.
     layout of Spark's home                       `home_without_archive`                    Python workers start in 1.2 s, not 0.3
     file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
     cache of generated classes                   `options`                                 classes are compiled for every batch
-    optimizer of a session                       `optimized`                               a batch's plan takes three times as long
+    optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
@@ -144,7 +144,7 @@ def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: 
 
 
 def optimized(frame: DataFrame) -> DataFrame:
-    """The same rows, planned for each batch of a stream in a third of the time.
+    """The same rows by an optimized plan: Spark plans each batch of a stream of a long plan in half of the time.
 
     For every batch Spark repeats the rules of its optimizer until none changes the plan. Here they have changed all that they can.
     Raises ValueError where a plan asks for the time, such as by `current_timestamp`: it would be that of this call in every batch.

@@ -111,7 +111,7 @@ def test_a_pipe_is_read_from_its_first_line(tmp_path: Path) -> None:
     writer.join()
 
 
-@pytest.mark.parametrize("before", ["=", "+", "-", "@", "\t=", "\uff1d", "'=", "'@"])
+@pytest.mark.parametrize("before", ["=", "+", "-", "@", "\t=", "\uff1d", "'=", "'@", "'''@"])
 def test_no_template_is_a_formula_for_a_spreadsheet(tmp_path: Path, before: str) -> None:
     line = f"{before}cmd of a sender"
     file = written(tmp_path, [line, "a-b=c", "it's"])
