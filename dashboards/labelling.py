@@ -14,8 +14,7 @@ from dashboards.identity import RESPONDER, wanted
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
 from dashboards.words import clock, code, plain
-from models.detection.labels import MOST_COMMENT
-from models.records.records import EXPECTED, FALSE_ALARM, TRUE
+from models.records.records import EXPECTED, FALSE_ALARM, MOST_COMMENT, TRUE
 
 SAYS = {
     TRUE: "True: this was worth knowing",

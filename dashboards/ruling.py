@@ -15,7 +15,7 @@ from dashboards.commands import CommandError
 from dashboards.identity import RESPONDER
 from dashboards.queries.incident import Incident
 from dashboards.words import plain
-from models.detection.labels import MOST_COMMENT
+from models.records.records import MOST_COMMENT
 
 # Until when, and how long that is; without one until the incident's end.
 SPANS = {

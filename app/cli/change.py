@@ -15,10 +15,9 @@ from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings, load
 from app.core.timestamps import milliseconds
 from app.core.user_name import user_name
-from models.records.records import CHANGE_KINDS, MOST_TEXT, ChangeMade, Topology
+from models.records.records import CHANGE_KINDS, MAX_NAME, MOST_TEXT, ChangeMade, Topology
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
-from pipelines.inputs.fields import MAX_NAME
 
 MOST_LINES = 100_000
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check it and show it; write nothing.")]

@@ -10,7 +10,6 @@ from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
-from app.runtime.dashboard import serve
 from app.versions import serving
 
 
@@ -25,5 +24,7 @@ def dashboard(
     ] = "127.0.0.1",
 ) -> None:
     """The dashboard, in the browser."""
+    from app.runtime.dashboard import serve  # loads Kafka's client
+
     with stopped_by_signals() as stopping:
         serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)

@@ -14,9 +14,8 @@ from app.core.settings import Settings
 from app.core.user_name import user_name
 from app.versions import serving
 from models.core.series import parse
-from models.detection.labels import MOST_AUTHOR, MOST_COMMENT
 from models.records.index_names import alias_of
-from models.records.records import LABELS, Label
+from models.records.records import LABELS, MOST_AUTHOR, MOST_COMMENT, Label
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError, ServiceUnavailable
 

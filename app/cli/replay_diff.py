@@ -12,7 +12,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, print_table, report
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
-from app.versions import replay_manifest, violations
+from app.versions import replay_manifest
 from app.versions.replay_manifest import RESULT_KINDS
 
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
@@ -33,6 +33,7 @@ def diff(
 ) -> None:
     """What two versions say differently about the windows that both have: scores, novelties, incidents."""
     from app.runtime.spark import own_session  # loads Spark
+    from app.versions import violations
     from replay.compare import diff as comparison
     from replay.compare import ground_truth as truths
     from replay.compare import version_results

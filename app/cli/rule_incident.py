@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.core.series import Series, parse
-from models.detection.labels import MOST_COMMENT
-from models.records.records import RuleRecord
+from models.records.records import MOST_COMMENT, RuleRecord
 from models.rules.rule import REGEX
 from models.rules.rule_log import MOST_REGEX
 from pipelines.errors import InputError

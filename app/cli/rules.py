@@ -19,8 +19,7 @@ from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds
 from app.core.user_name import user_name
 from app.versions import serving
-from models.detection.labels import MOST_COMMENT
-from models.records.records import ACKNOWLEDGED, RuleRecord
+from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
 from models.rules.check import effects, selected, times
 from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
 from pipelines.errors import InputError

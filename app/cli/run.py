@@ -22,7 +22,7 @@ from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
-from replay.savepoints.savepoint_folder import find
+from replay.savepoints import savepoint_folder
 
 if TYPE_CHECKING:
     from app.runtime.supervise import NotificationService  # loads Spark
@@ -237,7 +237,7 @@ def set_start_position(settings: Settings, savepoint: str | None, *, replace: bo
         folder = (
             replay_manifest.last_savepoint(settings.model_copy(update={"version": name}))
             if name
-            else find(settings.home, kind)
+            else savepoint_folder.find(settings.home, kind)
         )
         with locks.only_here(settings, start_position.JOBS_WITH_STATE):
             start_position.start_from(settings, folder, replace=replace)

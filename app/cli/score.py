@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli import score_files
 from app.cli.connection import Config
 from app.cli.output import Json, print_json, print_table, report
-from app.cli.table_files import TableColumns
 from app.core.settings import load
 
 
@@ -32,6 +30,9 @@ def score(
     if (value is None) == (values is None):
         msg = "give either --value COLUMN or --values PATTERN"
         raise typer.BadParameter(msg)
+    from app.cli import score_files  # loads numba
+    from app.cli.table_files import TableColumns
+
     settings = load(config)
     if settings.control.rules:
         report("the rules of the settings are not followed: files have no hosts to select")

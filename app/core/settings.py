@@ -41,7 +41,7 @@ from app.core.version_name import VersionName
 from app.core.web_address import Link
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.route import Route
 from models.rules.rule import Rule, check_selected

@@ -8,55 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
-from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.core.series import parse
 from models.core.windows import Scores, Windows
 from models.detection import reasons
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.labels import Labels
 from models.detection.logged_rules import LoggedRules, RefusedRule
 from models.detection.shard_state import ShardState
 from models.records.records import EpisodeEvent, Overflow
-from models.rules.rule import Rule, SeriesParts, rules_of
+from models.rules.rule import Rule, SeriesParts
 from models.rules.table import Applied, RuleTable
 
 MUTED, PLANNED = "muted", "planned"
 MOST_ASKED = 10_000  # names of which it is remembered whether they are muted
 PREFIXES = {"gauges": "", "counts": "", "hosts": "host/", "contexts": "service/"}
-
-
-@dataclass(frozen=True)
-class ControlledParameters(DetectorParameters):
-    """The parameters of the detector with rules about some series, and limits.
-
-    Parameters
-    ----------
-    rules
-        Rules, or mappings of their keys as in JSON; of several that contradict each other the last one counts.
-    rules_from
-        Offset in the topic `rules` from which records count: `rules` has what those before say.
-    limits
-        What a host and the shard may cost; None for no limits.
-
-    Raises
-    ------
-    ValueError
-        For a parameter out of range, or an unknown or malformed key of a rule.
-    """
-
-    rules: tuple[Rule, ...] = ()
-    rules_from: int = 0
-    limits: LimitParameters | None = None
-
-    def __post_init__(self) -> None:
-        """Check the numbers, and build rules from mappings."""
-        super().__post_init__()
-        object.__setattr__(self, "rules", rules_of(self.rules))
 
 
 class Control:

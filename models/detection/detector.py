@@ -22,7 +22,8 @@ from models.detection.alarm_bounds import AlarmBounds, EarlyParameters
 from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
-from models.detection.control import MUTED, Control, ControlledParameters, with_planned
+from models.detection.control import MUTED, Control, with_planned
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.count_detector import CountDetector, CountScores
 from models.detection.gauge_changes import GaugeChanges
 from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of

@@ -26,7 +26,6 @@ from models.detection.limits import LABELS
 from models.detection.shard_state import ShardState
 from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent, Overflow
 
-MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters
 FIRST = "label/"  # names of labels begin so
 BEYOND = 3.0  # a deviation so many times as large as the labelled one is not affected
 MOST_LABELS = 3  # false alarms of one pattern that add up

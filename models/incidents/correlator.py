@@ -20,10 +20,8 @@ from collections.abc import Iterable, Mapping
 from models.incidents.announced import Announced
 from models.incidents.fleet import Begun, Cluster, Onsets, clusters, coincidences
 from models.incidents.open_incident import MILLIS, OpenIncident
-from models.incidents.parameters import CorrelationParameters
+from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
-
-FORMAT = 9
 
 
 class Correlator:
@@ -191,7 +189,7 @@ class Correlator:
 
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
-        state = {"format": FORMAT, "last": self._last, "onsets": vars(self._onsets)}
+        state = {"format": STATE_FORMAT, "last": self._last, "onsets": vars(self._onsets)}
         state["announced"] = self._announced.dump()
         state["open"] = [i.dump() for i in sorted(self._open, key=age)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -200,8 +198,8 @@ class Correlator:
     def load(cls, data: bytes, parameters: CorrelationParameters) -> Correlator:
         """The inverse of `dump`. Raises ValueError for another format."""
         state = json.loads(data)
-        if state.get("format") != FORMAT:
-            msg = f"state of the correlator has format {state.get('format')!r}; wanted {FORMAT}"
+        if state.get("format") != STATE_FORMAT:
+            msg = f"state of the correlator has format {state.get('format')!r}; wanted {STATE_FORMAT}"
             raise ValueError(msg)
         correlator = cls(parameters)
         correlator._last = state["last"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STATE_FORMAT = 9  # of the correlator's state, in checkpoints and savepoints
+
 
 @dataclass(frozen=True)
 class CorrelationParameters:

@@ -25,6 +25,8 @@ LASTING_KINDS = ("anomaly", "silence")
 SEVERITIES = INFO, MINOR, MAJOR, CRITICAL = ("info", "minor", "major", "critical")
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
 APPEARANCES = ("new host", "new service", "new metric", "new template")
+MAX_NAME = 256  # characters of a host, service or metric
+MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters of a label
 TRUE, FALSE_ALARM, EXPECTED, ACKNOWLEDGED = LABELS = ("true", "false-alarm", "expected-change", "acknowledged")
 OUTCOMES = DELIVERED, FAILED, HELD = ("delivered", "failed", "held")
 EARLY_STATUSES = RAISED, CONFIRMED, WITHDRAWN = ("raised", "confirmed", "withdrawn")

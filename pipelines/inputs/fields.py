@@ -14,11 +14,12 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from models.records.records import MAX_NAME
+
 MAX_RECORD = 1 << 20  # bytes of a record
 MARK = b"stand-in"
 MAX_SEEN = 1024  # bytes of a number
 MAX_CUT = 320  # characters of a name or label that any expression sees: a host with its port, and more
-MAX_NAME = 256  # characters of a host, service or metric
 MAX_LABELS = 16
 MAX_LABEL = 128  # characters of a label's key, and of its value
 MAX_SERIES = 2048  # bytes of a series' whole name

@@ -25,21 +25,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.challengers.memory import PART as CHALLENGERS
 from models.core import store
-from models.incidents.correlator import FORMAT as INCIDENTS_FORMAT
+from models.incidents.parameters import STATE_FORMAT
 from pipelines.errors import InputError
-from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
+
+if TYPE_CHECKING:
+    from pipelines.state.savepoint_tables import ShardParts
 
 FORMAT = 5
 # That of the episode events that wait is set in pipelines/jobs/correlate.py, which cannot be imported without Spark.
-FORMATS = {"models": store.FORMAT, "incidents": INCIDENTS_FORMAT, "events": 4}
+FORMATS = {"models": store.FORMAT, "incidents": STATE_FORMAT, "events": 4}
 MANIFEST, CORRELATOR, SHARDS = "manifest.json", "correlator.json", "shards.parquet"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -116,6 +117,9 @@ def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
     InputError
         The savepoint has another format, or a file is damaged or missing.
     """
+    from models.challengers.memory import PART as CHALLENGERS  # loads numba and scipy
+    from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
+
     folder = Path(folder)
     about = read_table(whole(folder, SHARDS, read_manifest(folder)))
     found = np.flatnonzero(about["shard"].to_numpy() == shard)

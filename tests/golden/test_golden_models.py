@@ -34,7 +34,7 @@ from models.core.arrays import Array
 from models.core.series import Series, build, parse, quote
 from models.core.store import numbers_of, read_part
 from models.core.windows import Scores, Windows
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.core.windows import Windows
 from models.detection.alarm_bounds import MOST, MOST_BEFORE, AlarmBounds, EarlyParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.value_bounds import CLOSE, ENOUGH, TRIALS, distances
 from models.records.records import Bound

@@ -18,7 +18,7 @@ from support.rule_stories import rule
 
 from models.core.limits import LimitParameters
 from models.core.windows import Scores, Windows
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.labels import MOST_DEMANDED
 from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, MOST_READ, NEW, RULES, SERVICES, TEMPLATES

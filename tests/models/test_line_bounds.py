@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.core.windows import Windows
 from models.detection.alarm_bounds import EarlyParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.records.records import Bound
 from models.rules.rule import Rule

@@ -13,7 +13,7 @@ from support.fleet_story import DetectorRun, Row, words
 
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters

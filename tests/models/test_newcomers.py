@@ -14,7 +14,7 @@ from benchmarks.offline import quantiles_of_others
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState

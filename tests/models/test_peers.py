@@ -14,7 +14,7 @@ from models.core.parameters import DetectorParameters
 from models.core.sparse_table import Table
 from models.core.windows import Windows
 from models.detection import peer_law
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.peer_detector import CONFIRMED
 from models.incidents.correlator import Correlator

@@ -16,7 +16,7 @@ from support.examples import examples
 from support.fleet_story import WINDOW, DetectorRun, Row, windows
 
 from models.core.limits import LimitParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.template_merging import MOST_REMEMBERED
 from models.records.records import EpisodeEvent, episode_id

@@ -11,7 +11,7 @@ import numpy as np
 from support.fleet_story import START, WINDOW, DetectorRun, Row, words
 
 from models.core.windows import Windows
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 
 QUICK = ControlledParameters(
     warm_up_minutes=5,

@@ -28,7 +28,7 @@ from support.examples import SHARE, examples
 from models.core.store import read_part
 from models.core.windows import Windows
 from models.detection.alarm_bounds import EarlyParameters
-from models.detection.control import ControlledParameters
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters

@@ -29,7 +29,7 @@ from dashboards.kibana.fields import fields_of
 from models.challengers.memory import PART as CHALLENGERS
 from models.core import store
 from models.core.parameters import DetectorParameters
-from models.incidents import correlator
+from models.incidents import parameters
 from models.univariate.parameters import UnivariateParameters
 from pipelines import errors
 from pipelines.jobs import correlate
@@ -58,7 +58,7 @@ OF_OTHERS = {"spark.archives", "spark.jars", "log.level"}  # settings of Spark i
 FORMATS = {
     "models of a shard": store.FORMAT,
     "rows that wait for their watermark message": int(window_buffer.FORMAT),
-    "incidents": correlator.FORMAT,
+    "incidents": parameters.STATE_FORMAT,
     "episode events that wait for their watermark messages": correlate.FORMAT,
     "simulated fleet (same seed, same bytes)": GENERATOR_VERSION,
 }

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,15 @@ import pytest
 
 from app.core.settings import PROJECT
 
+HEAVY = (
+    "kafka",
+    "numba",
+    "pandas",
+    "pyspark",
+    "scipy",
+    "sklearn",
+    "streamlit",
+)  # each takes longer than all that `kappa --help` needs
 ROOMS = ("app", "pipelines", "models", "replay", "dashboards")
 
 
@@ -53,3 +65,9 @@ def test_one_that_says_nothing_is_found(tmp_path: Path) -> None:
     assert unexplained(file) == [5]
     file.write_text("def f():\n    from app.core import logs  # loads structlog\n    return logs\n")
     assert unexplained(file) == []
+
+
+def test_no_command_waits_for_packages_that_it_does_not_use() -> None:
+    code = f"import json, sys, app.cli.main; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert json.loads(loaded.stdout) == []

@@ -14,7 +14,7 @@ from support.rule_stories import keyed
 
 from app.cli.rule_files import checked
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
-from models.detection.labels import MOST_COMMENT
+from models.records.records import MOST_COMMENT
 from models.rules.rule import Rule
 from models.rules.rule_log import RuleLog
 from pipelines.errors import InputError

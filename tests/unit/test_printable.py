@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.live import Live
 
-from app.cli import doctor, output, quarantine, replay_diff, savepoint, templates
+from app.cli import doctor, output, quarantine, replay_diff, savepoint, template_files
 from app.cli.watch_incidents import IncidentTracker, PipelineHealth
 from app.cli.watch_view import LineView, TerminalView
 from app.core import logs
@@ -127,7 +127,7 @@ def of_templates(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
     file.write_text(text + "\n", encoding="utf-8", errors="replace", newline="")
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stdout", terminal)
-    templates.mine(file, output.rows_on_stdout())
+    template_files.mine(file, output.rows_on_stdout())
     return terminal.getvalue()
 
 

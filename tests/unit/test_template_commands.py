@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.main import app
-from app.cli.templates import COLUMNS
+from app.cli.template_files import COLUMNS
 from models.templates.extraction import template_id
 from pipelines.errors import InputError
 
