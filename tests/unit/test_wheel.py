@@ -45,6 +45,9 @@ class Installed:
         # A path alone: what makes the checkout importable, a .pth file in there, is not read.
         (self.site,) = (folder / "venv").glob("lib/python3*/site-packages")
         (self.site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        # The machine code of the same sources, which is part of no wheel: to compile it again would take a minute.
+        for code in (PROJECT / "models").rglob("*.nb[ci]"):
+            shutil.copy(code, self.site / code.relative_to(PROJECT))
         self.command = python.with_name("kappa")
         self.home, self.here = folder / "home", folder / "empty"
         self.home.mkdir()
