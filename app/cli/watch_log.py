@@ -24,7 +24,6 @@ log = structlog.get_logger()
 
 POLL_MS = 500
 TIMEOUT_MS = 5_000
-CONNECT_MS = 30_000
 DAY_MS = 86_400_000
 # Which topics show that a job is alive, upstream first: each gets a heartbeat or a watermark message every few seconds.
 WRITES = {
@@ -55,12 +54,7 @@ class LogReader:
         self._early, self._alarms = TopicPartition(settings.topic(topics.EARLY), 0), list[EarlyAlarm]()
         try:
             options = client_options(settings)
-            self._consumer = KafkaConsumer(
-                **options,
-                allow_auto_create_topics=False,
-                auto_offset_reset="earliest",
-                bootstrap_timeout_ms=CONNECT_MS,
-            )
+            self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
             self._parts = {kind: self._partitions(kind) for kind in (*topics.INPUTS, "statistics", *READ, *REFUSED)}
             now = int(time.time() * 1000)
             self._begin({"incidents": now - int(days * DAY_MS), "novelties": now - WATERMARKS_BACK_MS})

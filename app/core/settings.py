@@ -123,6 +123,12 @@ class KafkaSettings(SettingsGroup):
     ssl_key_password: SecretStr | None = Field(
         default=None, description="Password of `kafka.ssl_keyfile`, if it has one."
     )
+    connect_seconds: float = Field(
+        default=30.0,
+        ge=0.1,
+        le=3600.0,
+        description="How long a command that starts waits for the first answer of a broker before it says that none answers.",
+    )
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

@@ -17,7 +17,7 @@ from pipelines.jobs import early
 CHECK = "early alarms"
 MOST_POLLS = 50
 OVERDUE_MS = 60_000
-CONNECT_MS = 5_000  # less than all checks together may take, so that it says why there is no answer
+MOST_CONNECT_SECONDS = 5.0  # less than all checks together may take, so that it says why there is no answer
 
 
 def early_alarms(settings: Settings) -> list[Finding]:
@@ -36,8 +36,10 @@ def early_alarms(settings: Settings) -> list[Finding]:
 
 def settlement_of(settings: Settings) -> Settlement:
     """What the log says of alarms and of what settles them. Raises InputError where a topic is missing, ServiceUnavailable without Kafka."""
+    connect = min(settings.kafka.connect_seconds, MOST_CONNECT_SECONDS)
+    kafka = settings.kafka.model_copy(update={"connect_seconds": connect})
     found = Settlement(patience_ms(settings.detection, settings.windowing.window_seconds))
-    with closing(EarlyLog(settings, found, connect_ms=CONNECT_MS)) as log:
+    with closing(EarlyLog(settings.model_copy(update={"kafka": kafka}), found)) as log:
         for _ in range(MOST_POLLS):
             log.poll()
             if log.is_current:

@@ -67,7 +67,8 @@ def kafka(settings: Settings) -> list[Finding]:
 
 def state_of(settings: Settings) -> KafkaState:
     """Kafka as it is now."""
-    client = KafkaAdminClient(**client_options(settings), request_timeout_ms=WAIT_MS, bootstrap_timeout_ms=WAIT_MS)
+    waits = {"request_timeout_ms": WAIT_MS, "bootstrap_timeout_ms": WAIT_MS}
+    client = KafkaAdminClient(**(client_options(settings) | waits))
     try:
         names = [topic.name for topic in wanted(settings)]
         found = {one["name"]: one for one in client.describe_topics(names) if one["partitions"]}

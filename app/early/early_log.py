@@ -28,21 +28,14 @@ log = structlog.get_logger()
 
 POLL_MS = 200
 SEND_SECONDS = 10.0
-CONNECT_MS = 30_000
 OnAlarm = Callable[[EarlyAlarm], None]
 
 
 class EarlyLog:
     """Reads what there is into a `Settlement`, then what comes; appends what is settled."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        settlement: Settlement,
-        on_alarm: OnAlarm = lambda alarm: None,
-        connect_ms: int = CONNECT_MS,
-    ) -> None:
-        """`on_alarm` gets each alarm that is appended from now on. `connect_ms`: how long a broker may take until its first answer.
+    def __init__(self, settings: Settings, settlement: Settlement, on_alarm: OnAlarm = lambda alarm: None) -> None:
+        """`on_alarm` gets each alarm that is appended from now on.
 
         Raises ServiceUnavailable if Kafka does not answer, InputError where a topic is missing.
         """
@@ -51,12 +44,7 @@ class EarlyLog:
         self._watermarks = ShardWatermarks()
         options = client_options(settings)
         with reasons(options):
-            self._consumer = KafkaConsumer(
-                **options,
-                allow_auto_create_topics=False,
-                auto_offset_reset="earliest",
-                bootstrap_timeout_ms=connect_ms,
-            )
+            self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
             self._producer = BoundedProducer(options)
             self._begin()
 

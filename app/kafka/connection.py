@@ -43,6 +43,7 @@ def client_options(settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "security_protocol": kafka.security_protocol,
+        "bootstrap_timeout_ms": int(1000 * kafka.connect_seconds),
     }
     if kafka.security_protocol.endswith("SSL"):
         options["ssl_context"] = tls_context(kafka)
