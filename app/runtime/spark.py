@@ -24,6 +24,7 @@ from app.core.settings import PROJECT, Settings
 from app.embedded.jars import ensure_jars
 from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
+from app.embedded.server_options import LATER_COMPILED
 from app.kafka.connection import java_properties
 from pipelines import spark_internals
 from pipelines.jvm import AGGREGATES, CHANGING, functions
@@ -35,14 +36,6 @@ ROCKSDB_MIB = 512  # of native memory
 # which glibc has many, such blocks are neither returned when they are freed nor used by threads of another heap; mapped on their own they are.
 NATIVE_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-# The JVM's second compiler takes half of the processor time of a start. It begins with what has run twenty times as often as by default: a
-# session and its first batch cost 42 s of a core instead of 56, and long batches go as fast (decision 13).
-LATER_COMPILED = (
-    "-XX:Tier4InvocationThreshold=100000",
-    "-XX:Tier4MinInvocationThreshold=12000",
-    "-XX:Tier4CompileThreshold=300000",
-    "-XX:Tier4BackEdgeThreshold=800000",
-)
 # What is larger than half of a region is laid by the collector into regions of its own, and each such starts a look over the whole heap. A region
 # has 1 MiB by default in a heap of 2 GiB, and what is read of Kafka and written of a shard's state is larger.
 REGIONS = "-XX:G1HeapRegionSize=8m"
