@@ -31,6 +31,9 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 \
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
 
+# Each process that a test starts, and each Python worker, would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-long test-browser bench bench-peers bench-million chaos accuracy lock jar wheel wheel-demo sbom docs docs-site lint format clean
 
@@ -58,18 +61,17 @@ setup:
 demo: setup
 	@$(BIN)/kappa demo
 
+LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 lint: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(LINT)
 
-# Tests that share no server and no Spark session run beside those that do, which often wait: on two cores both take as long as the second alone.
+# Tests that share no server and no Spark session run beside those that do, which often wait. They begin beside lint, which uses one core.
 KEPT := not long and not browser
 SHARED := (spark or stack) and not beside
-test: lint
+test: setup
 	@mkdir -p build; $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
-	trap 'kill $$plain 2> /dev/null' EXIT; \
+	trap 'kill -INT $$plain 2> /dev/null && wait $$plain' EXIT; \
+	$(LINT) || exit; \
 	$(BIN)/pytest -rs -m "$(KEPT) and $(SHARED)"; shared=$$?; \
 	wait $$plain; code=$$?; cat build/tests-beside.txt; exit $$((shared + code))
 

@@ -88,4 +88,5 @@ def test_no_text_of_a_megabyte_takes_a_pattern_of_python_more_than_linear_time(f
 
 @pytest.mark.parametrize("pattern", [r"a.*b.*c", r"(\w+\s?)+$"])
 def test_a_pattern_that_is_not_linear_in_java_is_found(spark: SparkSession, pattern: str) -> None:
-    assert nonlinear(in_java(spark, pattern), attacks(pattern), 250, judged=0.001)
+    took = in_java(spark, pattern)
+    assert any(nonlinear(took, [attack], 250, judged=0.001) for attack in attacks(pattern))

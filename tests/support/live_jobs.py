@@ -169,4 +169,4 @@ def wait_for(condition: Any, seconds: float, what: str) -> None:
     while not condition():
         if time.monotonic() > deadline:
             pytest.fail(f"waited {seconds:.0f} s in vain for {what}")
-        threading.Event().wait(0.5)
+        threading.Event().wait(0.1)

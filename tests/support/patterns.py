@@ -80,6 +80,7 @@ class FoundPattern:
         return re.compile(self.text.replace(r"\p{C}", r"[\x00-\x1f]").replace(r"\z", r"\Z"), self.flags)
 
 
+@cache
 def every() -> list[FoundPattern]:
     """All patterns. Raises AssertionError for one that can neither be evaluated nor is listed."""
     found = [each for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")) for each in _of(file)]

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -62,10 +63,10 @@ class Supervised:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline, waiting = time.monotonic() + SECONDS, threading.Event()
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
-        os.sched_yield()
+        waiting.wait(0.01)
 
 
 def gone(pids: list[int]) -> bool:

@@ -33,4 +33,4 @@ def test_a_pattern_that_is_not_linear_is_found(pattern: str) -> None:
         list(compiled.finditer(text))
         return time.process_time() - started
 
-    assert nonlinear(took, attacks(pattern), 250, judged=0.001)
+    assert any(nonlinear(took, [attack], 250, judged=0.001) for attack in attacks(pattern))

@@ -18,7 +18,10 @@ FOLDERS = ("app", "dashboards", "models", "pipelines", "replay")
 def clients() -> Iterator[tuple[Path, ast.Call]]:
     """Where a client is made."""
     for file in sorted(file for folder in FOLDERS for file in (PROJECT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if not any(name in text for name in CLIENTS):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLIENTS:
                 yield file.relative_to(PROJECT), node
 
