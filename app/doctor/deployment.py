@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from app.core.errors import SettingsError
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
@@ -32,12 +33,12 @@ def checkpoints(settings: Settings) -> list[Finding]:
         problems = list(recovery.plan(settings).problems)
         if not problems:
             return [ok("checkpoints", "whole; the log is the one that was read")]
-    except ServiceUnavailable:
+    except (ServiceUnavailable, SettingsError):  # of a file of certificates, which is found by the check of Kafka
         jobs = recovery.checkpoints_of(settings)
         problems = [found.found for path in jobs.values() if (found := checkpoint_damage.damage_of(path))]
         problems += [f"{file} cannot be read" for file in recovery.unreadable_files(settings)]
         if not problems:
-            return [ok("checkpoints", "whole; not compared with the log, as Kafka does not answer")]
+            return [ok("checkpoints", "whole; not compared with the log, as Kafka cannot be asked")]
     return [danger("checkpoints", problem, "whole, and the same log", advice) for problem in problems]
 
 

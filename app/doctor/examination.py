@@ -58,8 +58,8 @@ def examine(
         try:
             found[name] = check(settings)
         except Exception as error:  # whatever it is, the others go on
-            kind = "" if isinstance(error, KappaError) else f"{type(error).__name__}: "
-            text = f"{kind}{(str(error).splitlines() or [''])[0][:200]}"
+            line = (str(error).splitlines() or [""])[0]
+            text = line if isinstance(error, KappaError) else f"{type(error).__name__}: {line[:200]}"
             found[name] = [danger(name, text, "an answer", "this check could not be made")]
 
     wanted = checks_of() if checks is None else checks

@@ -89,6 +89,18 @@ def test_a_file_of_authorities_that_is_not_there_is_what_is_found_of_its_server(
     found = examine(settings, {"kafka": log.kafka, "elasticsearch": search.elasticsearch})
     for one, setting in zip(found, ("kafka.ssl_cafile", "elasticsearch.ca_certs"), strict=True):
         assert one.status is Status.DANGER and f"{setting} = {none} cannot be" in one.found
+    assert found[0].found.endswith("kafka.ssl_key_password if it has one")
+
+
+def test_checkpoints_are_checked_also_where_a_file_of_authorities_is_not_there(tmp_path: Path) -> None:
+    kafka = KafkaSettings(bootstrap_servers="127.0.0.1:1", security_protocol="SSL", ssl_cafile=tmp_path / "none.pem")
+    settings = Settings(home=tmp_path, kafka=kafka)
+    assert [one.status for one in deployment.checkpoints(settings)] == [Status.OK]
+    torn = settings.checkpoint("detect") / "offsets" / "0"
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b"")
+    (found,) = deployment.checkpoints(settings)
+    assert found.status is Status.DANGER and str(settings.checkpoint("detect")) in found.found
 
 
 # --- this machine and the settings
