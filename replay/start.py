@@ -10,6 +10,7 @@ from typing import Any
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
+from app.runtime import machine_code
 from app.runtime.run import index_to_end
 from app.runtime.spark import own_session
 from app.versions import locks
@@ -77,6 +78,7 @@ def start(
     DeterminismViolation
         A complete run came to other results this time.
     """
+    machine_code.ensure(report)
     with ExitStack() as ending:
         if request.include_late:  # one session for the plan and for the run
             ending.enter_context(own_session(settings, "kappa-replay", report))

@@ -15,7 +15,7 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import checkpoint_damage, data_loss, quarantine, topics
 from app.kafka.connection import kafka_connection
-from app.runtime import attempts, jobs, poison
+from app.runtime import attempts, jobs, machine_code, poison
 from app.runtime.health import Health
 from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
@@ -142,6 +142,8 @@ def started_jobs(
     lasts.
     """
     checkpoints = selection.checkpoints(settings)
+    if "detect" in selection.names:
+        machine_code.ensure(report, health.parent.alive)
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)

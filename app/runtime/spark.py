@@ -26,6 +26,7 @@ from app.embedded.java import spark_java_home
 from app.embedded.java_compiler import ensure_compiled
 from app.embedded.server_options import LATER_COMPILED
 from app.kafka.connection import java_properties
+from app.runtime import scratch
 from pipelines import spark_internals
 from pipelines.jvm import AGGREGATES, CHANGING, functions
 
@@ -35,6 +36,7 @@ ROCKSDB_MIB = 512  # of native memory
 # Of glibc, in processes with RocksDB. Its memtables are allocated in blocks of 1 MiB, by whichever thread writes. As part of a heap, of
 # which glibc has many, such blocks are neither returned when they are freed nor used by threads of another heap; mapped on their own they are.
 NATIVE_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+LOCAL_DIR = "spark.local.dir"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 # What is larger than half of a region is laid by the collector into regions of its own, and each such starts a look over the whole heap. A region
 # has 1 MiB by default in a heap of 2 GiB, and what is read of Kafka and written of a shard's state is larger.
@@ -66,6 +68,9 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     """
     private_files.tighten(settings.home)
     configured = configuration(settings, report)
+    own_files = scratch.folder_of_process(settings.home)
+    if is_local(settings) and LOCAL_DIR not in settings.spark.extra:
+        configured[LOCAL_DIR] = str(own_files)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -77,7 +82,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
         os.environ.setdefault("SPARK_HOME", str(spark_internals.home_without_archive(settings.home / "spark-home")))
     builder = SparkSession.builder.appName(name)
     interrupt = signal.getsignal(signal.SIGINT)
-    with stderr_into(settings.home / "logs" / "spark.log"), given_by_file(settings, configured) as given:
+    with stderr_into(settings.home / "logs" / "spark.log"), given_by_file(own_files, configured) as given:
         for key, value in () if given else configured.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
@@ -106,7 +111,7 @@ def properties(options: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def given_by_file(settings: Settings, configured: Mapping[str, str]) -> Iterator[bool]:
+def given_by_file(folder: Path, configured: Mapping[str, str]) -> Iterator[bool]:
     """Give a JVM that starts inside the block its options by a file that only we can read, which is gone after it.
 
     PySpark gives them on the command line, which everybody sees, and some are secrets. Yields whether a JVM will start; one
@@ -115,8 +120,6 @@ def given_by_file(settings: Settings, configured: Mapping[str, str]) -> Iterator
     if spark_internals.has_jvm():
         yield False
         return
-    folder = settings.home / "spark"
-    folder.mkdir(parents=True, exist_ok=True)
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with NamedTemporaryFile("w", dir=folder, prefix="submit-", suffix=".conf", encoding="utf-8") as file:
         file.write(properties(configured))
@@ -210,7 +213,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
     """Spark's options, with the reason where it is not obvious. `own` is the jar of our classes."""
     # Ours first: one of its classes takes the place of one of Kafka's.
     jars = [str(own), *sorted(str(p) for p in (settings.jars / "spark").glob("*.jar"))]
-    scratch = settings.home / "spark"
+    own_files = settings.home / "spark"
     return {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": settings.spark.driver_memory,
@@ -240,8 +243,8 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        LOCAL_DIR: str(own_files),
+        "spark.sql.warehouse.dir": str(own_files / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         # One bad record must not stop the job: a failed cast gives null, and null a reason for the dead letter.
         "spark.sql.ansi.enabled": "false",

@@ -14,6 +14,7 @@ On x86-64 code is made for AVX2 (x86-64-v3), so that an image that was built on 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +25,7 @@ from typing import Any, TypeVar, cast
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
-from numba.core import caching, config, types
+from numba.core import caching, config, registry, types
 from numba.extending import intrinsic
 
 MODELS = Path(__file__).parents[1]
@@ -46,6 +47,9 @@ def instruction_set(architecture: str, has: dict[str, bool]) -> str | None:
     if not architecture.startswith("x86_64"):
         return None
     return "x86-64-v3" if all(has.get(name) for name in V3) else "x86-64"
+
+
+_caches: list[_Cache] = []  # of the functions that have been compiled
 
 
 @cache
@@ -88,6 +92,19 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         with suppress(OSError):  # a read-only folder: the code is there for this process alone
             super().save_overload(sig, data)
 
+    def is_missing(self) -> bool:
+        """Whether there is no machine code of these sources for this processor, where some could be kept."""
+        wanted = registry.cpu_target.target_context.codegen().magic_tuple()
+        with suppress(OSError):
+            return not any(target == wanted for _, target, _ in self._cache_file._load_index())
+        return True
+
+
+def is_missing() -> bool:
+    """Whether machine code of a function of the modules that are imported has to be made first, and can be kept."""
+    folders = {Path(one.cache_path) for one in _caches if one.is_missing()}
+    return any(os.access(folder if folder.exists() else folder.parent, os.W_OK) for folder in folders)
+
 
 @cache
 def say_that_it_compiles() -> None:
@@ -105,6 +122,7 @@ def compiled(function: F) -> F:
     """
     found = numba.njit(error_model="numpy")(function)
     found._cache = _Cache(function)
+    _caches.append(found._cache)
     return cast(F, found)
 
 

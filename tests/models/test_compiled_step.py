@@ -174,6 +174,41 @@ def test_who_compiles_says_so_once_and_who_finds_machine_code_says_nothing(tmp_p
     assert second.stderr == ""
 
 
+MISSING = """
+import os, sys
+from models.core import compiled
+import times
+print(compiled.is_missing())
+times.times_2(1.0)
+print(compiled.is_missing())
+"""
+
+
+def test_machine_code_is_missing_until_it_has_been_made_and_never_where_it_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "times.py").write_text(
+        "from models.core.compiled import compiled\n\n@compiled\ndef times_2(x):\n    return 2 * x\n"
+    )
+    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])}
+    command = [sys.executable, "-c", MISSING]
+    found = [subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert found == ["True\nFalse\n", "False\nFalse\n"]
+    (tmp_path / "times.py").write_text(
+        "from models.core.compiled import compiled\n\n@compiled\ndef times_2(x):\n    return x * 2\n"
+    )
+    nowhere = "import os; os.access = lambda *_: False\n" + MISSING  # who runs the tests may write everywhere
+    found = [
+        subprocess.run([sys.executable, "-c", nowhere], env=given, capture_output=True, text=True, check=True).stdout
+    ]
+    assert found == ["False\nFalse\n"]
+
+
+def test_make_setup_makes_the_machine_code_of_every_function() -> None:
+    script = "import models.__main__ as all_models; from models.core import compiled; all_models.main(); print(compiled.is_missing())"
+    given = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    found = subprocess.run([sys.executable, "-c", script], env=given, capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+
+
 def test_the_instruction_set_is_one_that_the_processor_has() -> None:
     assert instruction_set("x86_64-unknown-linux-gnu", dict.fromkeys(V3, True)) == "x86-64-v3"
     assert instruction_set("x86_64-unknown-linux-gnu", dict.fromkeys(V3, True) | {"fma": False}) == "x86-64"

@@ -1,0 +1,45 @@
+"""The models' machine code, made once by one process before jobs need it.
+
+`make setup` and the container image make it; an installed package, an upgrade of Python or numba, or another kind of processor has none. Each Python
+worker would make its own then, at the same time as the others: on two cores for longer than a job may go without progress.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import structlog
+
+from app.core.report import Report, silent
+from models.core import compiled
+
+LOOK_SECONDS = 1.0
+MODULE = "models"
+
+log = structlog.get_logger()
+
+
+def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) -> None:
+    """Make the machine code of the models that are imported where it is missing and can be kept; `alive` is called each second meanwhile.
+
+    In a process of its own, whose memory goes with it. Where that fails, workers make it for themselves, and the log says so.
+    """
+    if not compiled.is_missing():
+        return
+    report("compiling the models to machine code, once: about a minute of a processor")
+    command = [sys.executable, "-P", "-m", MODULE]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as made:
+        try:
+            while True:
+                try:
+                    _, said = made.communicate(timeout=LOOK_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    alive()
+        except BaseException:
+            made.kill()
+            raise
+    if made.returncode:
+        log.warning("the models could not be compiled beforehand", why=said.decode(errors="replace")[-500:])
