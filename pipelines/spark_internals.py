@@ -47,7 +47,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
 
-TRIED_WITH = "4.2.0"
+TRIED_WITH = "4.2.1"
 
 # SQL name -> class in the package `kappa`, type of its answer, arguments of its constructor
 Functions = Mapping[str, tuple[str, DataType, tuple[Any, ...]]]
