@@ -6,9 +6,11 @@ worker would make its own then, at the same time as the others: on two cores for
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
@@ -30,11 +32,18 @@ def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) ->
         return
     report("compiling the models to machine code, once: about a minute of a processor")
     command = [sys.executable, "-P", "-m", MODULE]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as made:
+    ours = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": ours},
+    ) as made:
         try:
             while True:
                 try:
-                    _, said = made.communicate(timeout=LOOK_SECONDS)
+                    _, error = made.communicate(timeout=LOOK_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
                     alive()
@@ -42,4 +51,4 @@ def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) ->
             made.kill()
             raise
     if made.returncode:
-        log.warning("the models could not be compiled beforehand", why=said.decode(errors="replace")[-500:])
+        log.warning("the models could not be compiled beforehand", why=error.decode(errors="replace")[-500:])
