@@ -142,21 +142,18 @@ def moment_of(option: str, text: str) -> int:
 
 @contextmanager
 def progress() -> Iterator[OnProgress]:
-    """A bar on stderr where that is a terminal: slices, events, events a second, event time reached, time left."""
-    rate = TextColumn("events {task.fields[rate]} {task.fields[reached]}")
+    """Slices, events, events a second and event time reached: a bar on stderr where that is a terminal, else a line for each stage."""
     began = datetime.now(tz=UTC)
-    with progress_bar(rate) as bar:
+    with progress_bar(TextColumn("events {task.fields[rate]} {task.fields[reached]}")) as bar:
         task = bar.add_task("replay", total=None, rate="", reached="")
 
         def on_progress(at: ReplayProgress) -> None:
             seconds = max(0.001, (datetime.now(tz=UTC) - began).total_seconds())
-            bar.update(
-                task,
-                description=f"slice {min(at.done + 1, at.slices)} of {at.slices}: {at.doing}",
-                total=at.all_events,
-                completed=at.events,
-                rate=f"{at.events / seconds:,.0f}/s" if at.events else "",
-                reached=f"to {iso(at.reached)}" if at.reached else "",
-            )
+            doing = f"slice {min(at.done + 1, at.slices)} of {at.slices}: {at.doing}"
+            rate = f"{at.events / seconds:,.0f}/s" if at.events else ""
+            reached = f"to {iso(at.reached)}" if at.reached else ""
+            bar.update(task, description=doing, total=at.all_events, completed=at.events, rate=rate, reached=reached)
+            if bar.disable:
+                report(" ".join(filter(None, (f"{doing}; {at.events:,} of {at.all_events:,} events", rate, reached))))
 
         yield on_progress
