@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
+
+import xxhash
 
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
@@ -18,15 +21,21 @@ from pipelines.spark_internals import java_array, jvm_of
 
 SENDER = Path(__file__).with_name("Flood.java")
 ALL = 10**12  # a word that no two records share
+HOST, HOSTS = "<host>", 200
+BUCKETS, SEED = 64, 42  # of `SeriesSums`, and of Spark's xxhash64
 OWN = '"@timestamp":"%s","host.name":"greedy"'
 LINE = f'{{{OWN},"service.name":"s","log.level":"info","message":"the word is <{ALL}>"}}'
 # labels that make a name of nearly 2,048 bytes, of letters of three bytes
 WIDE = ",".join(f'"{chr(97 + i)}":"{chr(0x5B57) * 42}"' for i in range(15))
-# name -> topic, record; %s is the time of the record
+# Telegraf's form, with 2,000 series of one of `HOSTS` hosts that are all summed in one block
+FIELDS = ",".join(f'"f{i}":1.5' for i in range(2_000))
+BATCH = f'{{"timestamp":%d,"tags":{{"host":"{HOST}"}},"fields":{{{FIELDS}}},"name":"x<{ALL}>"}}'
+# name -> topic, record; %s is the time of the record, %d the same as epoch seconds, <host> one of `hosts_of_one_block` in turn
 FLOODS = {
     "series": ("telemetry", f'{{{OWN},"service.name":"s<200000>","metric.name":"x<{ALL}>","metric.value":1.5}}'),
     "hosts": ("telemetry", f'{{"@timestamp":"%s","host.name":"greedy<{ALL}>","metric.name":"x","metric.value":1.5}}'),
     "label-values": ("telemetry", f'{{{OWN},"metric.name":"x","metric.value":1.5,"labels":{{"id":"<{ALL}>"}}}}'),
+    "one-block": ("telemetry", BATCH),
     "wide-names": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":1.5,"labels":{{{WIDE}}}}}'),
     "refused": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":"%s"}}'),
     "templates": ("logs", LINE),
@@ -48,10 +57,30 @@ class FloodSender:
     def send(self, numbers: range, moment: int, text: str) -> None:
         """Append the records of each flood with these numbers, at an append time in epoch ms, which is `text` as ISO 8601."""
         for flood, sender in self.senders.items():
-            parts = re.split(r"<(\d+)>", FLOODS[flood][1].replace("%s", text))
-            texts = java_array(self.spark, "java.lang.String", parts[::2])
-            counts = java_array(self.spark, "long", [int(count) for count in parts[1::2]])
-            sender.send(texts, counts, numbers.start, numbers.stop, moment)
+            record = FLOODS[flood][1].replace("%s", text).replace("%d", str(moment // 1000))
+            if HOST in record:
+                for number in numbers:
+                    host = hosts_of_one_block()[number % HOSTS]
+                    self._send(sender, record.replace(HOST, host), range(number, number + 1), moment)
+            else:
+                self._send(sender, record, numbers, moment)
+
+    def _send(self, sender: Any, record: str, numbers: range, moment: int) -> None:
+        parts = re.split(r"<(\d+)>", record)
+        texts = java_array(self.spark, "java.lang.String", parts[::2])
+        counts = java_array(self.spark, "long", [int(count) for count in parts[1::2]])
+        sender.send(texts, counts, numbers.start, numbers.stop, moment)
+
+
+@cache
+def hosts_of_one_block() -> list[str]:
+    """Names of hosts whose points are summed in one block, with those of an honest one."""
+
+    def bucket(name: str) -> int:
+        return xxhash.xxh64_intdigest(name.encode(), SEED) % BUCKETS
+
+    names = (f"greedy{number}" for number in count())
+    return list(islice((name for name in names if bucket(name) == bucket("host-00000")), HOSTS))
 
 
 @cache  # py4j knows a class by its name: a second one of the same name would not be called

@@ -8,6 +8,7 @@ set `TRIED_WITH`.
     environment of a context's functions         `own_workers`                             a model is loaded again for every batch
     JVM side of a listener                       `ProgressListener`                        17 % of a core at three batches a second
     Java API of sessions and DataFrames          `register_functions`, `map_partitions`    records are parsed by SQL expressions
+    Java API of columns                          `aggregated`                               each series is a row of its own state
     objects of the JVM                           `java_array`, `java_object`               the same
     its connection to the JVM                    `has_jvm`                                 secrets stand on the command line
     layout of Spark's home                       `home_without_archive`                    Python workers start in 1.2 s, not 0.3
@@ -42,7 +43,7 @@ from typing import Any, ClassVar
 
 import pyspark
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
@@ -98,12 +99,8 @@ def home_without_archive(folder: Path) -> Path:
     return folder
 
 
-def register_functions(
-    spark: SparkSession, functions: Functions, changing: Mapping[str, str], aggregates: Mapping[str, str]
-) -> None:
+def register_functions(spark: SparkSession, functions: Functions, changing: Mapping[str, str]) -> None:
     """Register our classes in the JVM under SQL names. Those of `changing`, by name, make functions that Spark calls once for each row.
-
-    Those of `aggregates` make one array of bytes of many.
 
     Uses the Java API of the session: the Python one wants a class with generics, which the compiler of our classes leaves
     out. Without it, records are parsed and written by Spark's SQL functions (decision 10 has figures).
@@ -113,9 +110,30 @@ def register_functions(
         java.udf().register(name, java_object(spark, kind, *arguments), java.parseDataType(answer.json()))
     for name, kind in changing.items():
         java.udf().register(name, java_object(spark, kind).function())
-    sql = jvm_of(spark).org.apache.spark.sql
-    for name, kind in aggregates.items():
-        java.udf().register(name, sql.functions.udaf(java_object(spark, kind), sql.Encoders.BINARY()))
+
+
+def aggregated(frame: DataFrame, column: str, kind: str, *arguments: Any) -> Column:
+    """One array of bytes of many in a column, by a class of ours. PySpark has no function that takes an aggregator with arguments.
+
+    Parameters
+    ----------
+    frame
+        Whose column it is.
+    column
+        Its name.
+    kind
+        A class in the package `kappa` that is an `Aggregator` of arrays of bytes.
+    *arguments
+        Of its constructor.
+
+    Returns
+    -------
+    Column
+        What the class makes of a group.
+    """
+    spark, sql = frame.sparkSession, jvm_of(frame.sparkSession).org.apache.spark.sql
+    function = sql.functions.udaf(java_object(spark, kind, *arguments), sql.Encoders.BINARY())
+    return Column(function.apply(java_array(spark, "org.apache.spark.sql.Column", [frame._jdf.col(column)])))
 
 
 def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:

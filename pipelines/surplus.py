@@ -13,14 +13,13 @@ from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
 from models.detection.limits import SHOWN_NAMES
-from pipelines.overflow import level_of, of_other_templates, of_template
+from pipelines.jvm import Needed
+from pipelines.overflow import ALL, level_of, most_metrics, of_other_templates, of_template, series_of_bucket
 
-ALL = 2**31 - 1  # the largest int of Java
 
-
-def most_series(limits: LimitParameters | None) -> int:
-    """How many metric series of a host and window are needed at most, those with the least hashes."""
-    return ALL if limits is None else limits.metric_rows + SHOWN_NAMES
+def needed_series(limits: LimitParameters | None) -> Needed:
+    """How many metric series of a window are needed at most."""
+    return Needed(ALL, ALL) if limits is None else Needed(most_metrics(limits), series_of_bucket(limits))
 
 
 def lines_without(lines: DataFrame, limits: LimitParameters | None) -> DataFrame:

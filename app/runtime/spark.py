@@ -28,7 +28,7 @@ from app.embedded.server_options import LATER_COMPILED
 from app.kafka.connection import java_properties
 from app.runtime import scratch
 from pipelines import spark_internals
-from pipelines.jvm import AGGREGATES, CHANGING, functions
+from pipelines.jvm import CHANGING, functions
 
 LEAST_TASKS = 6
 TASK_TRIES = 4  # as Spark has it on a cluster
@@ -90,7 +90,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)
     spark.sparkContext.setLogLevel("ERROR")
-    spark_internals.register_functions(spark, functions(), CHANGING, AGGREGATES)
+    spark_internals.register_functions(spark, functions(), CHANGING)
     return spark
 
 

@@ -37,6 +37,7 @@ MOST_READ = {
     LABELS: 3_000,
     RULES: MOST_A_WINDOW,
 }  # of a shard in a window, the first that were appended
+NAME_BYTES = 256  # of a name `extract` counts as one series: a longer one counts several times
 SHOWN_NAMES, SHOWN_CHARACTERS = 10, 200
 NATS = 30.0  # score of what is no matter of chance
 QUIET_MS = 600_000  # an episode closes so long after the last series that was left out
@@ -297,8 +298,10 @@ def owner_of(limit: str) -> str:
 
 
 def hosts_with(rows: Windows, least: int) -> list[str]:
-    """The quoted hosts of which a window has so many rows, or more."""
-    found = Counter(map(host_of, rows.series.tolist()))
+    """The quoted hosts of which a window has so many rows, or more, each of which counts as one for each `NAME_BYTES` of its name."""
+    found: Counter[str] = Counter()
+    for name in rows.series.tolist():
+        found[host_of(name)] += math.ceil(len(name.encode()) / NAME_BYTES)
     return [host for host, n in found.items() if n >= least]
 
 

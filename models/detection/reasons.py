@@ -157,10 +157,12 @@ def new_spread(series: Series, spread: float, old: float, unit: str) -> str:
 
 def over_limit(over: Overflow, what: str, shard: int) -> str:
     """A host, or a shard of the fleet, that has more of `what` than it may."""
+    owner = f"host {over.host}" if over.host else f"shard {shard}"
+    if over.wanted <= over.most:  # `extract` counts long names several times, and has bounds for a part of the hosts
+        why = "with long names" if over.host else "with long names, or of hosts that are summed together"
+        return f"{owner} has {over.wanted:,} {what} {why}: more than there is room for; {over.left_out:,} are left out"
     times = f"{over.wanted / over.most:.3g} times the {over.most:,} that"
-    owner, may = (
-        (f"host {over.host}", "a host may have") if over.host else (f"shard {shard}", "there may be in a shard")
-    )
+    may = "a host may have" if over.host else "there may be in a shard"
     return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out"
 
 

@@ -27,7 +27,7 @@ from pipelines import letters, overflow, surplus
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, LEVELS, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
-from pipelines.jvm import SUMS, counts_of_flat, rows_of_sums, sums_of_flat, sums_of_points
+from pipelines.jvm import SUMS, Needed, counts_of_flat, merged_sums, rows_of_sums, sums_of_flat, sums_of_points
 from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
@@ -79,7 +79,7 @@ def closed_windows(
             shared = [name for name in found.columns if name in lines.columns]
             lines = lines.select(*shared).unionByName(found.select(*shared))
     lines = admitted(lines, ["series", "template", "message", "n"], windowing, quarantine)
-    rows = point_statistics(points, windowing, surplus.most_series(limits))
+    rows = point_statistics(points, windowing, surplus.needed_series(limits))
     return rows.unionByName(line_statistics(surplus.lines_without(lines, limits)))
 
 
@@ -95,7 +95,7 @@ def readers(
         return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
 
     return (
-        reading(lambda raw: points_and_sums(raw, windowing, surplus.most_series(limits))),
+        reading(lambda raw: points_and_sums(raw, windowing, surplus.needed_series(limits))),
         reading(lambda raw: lines_and_counts(raw, windowing)),
         reading(label_lines),
         reading(change_lines),
@@ -103,12 +103,12 @@ def readers(
     )
 
 
-def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
+def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
     """Points as `telemetry_points` has them, and rows of the sums of many, with the columns `SUM_COLUMNS`.
 
-    Sums are at the last moment of their window, with which they were admitted. There need be no more than `most` of a host and kind.
+    Sums are at the last moment of their window, with which they were admitted.
     """
-    summed = sums_of_flat(telemetry, windowing, most)
+    summed = sums_of_flat(telemetry, windowing, needed)
     time = F.timestamp_millis(F.col("sums_window") - 1)
     points = telemetry_points(summed, F.col("sums_block").isNotNull(), refusal_of(windowing))
     return points.withColumn("event_time", F.coalesce(time, "event_time"))
@@ -204,7 +204,7 @@ def admitted(
     )
 
 
-def point_statistics(points: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
+def point_statistics(points: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
     """Exact statistics per series and window: n, mean, M2, min, max and the last value.
 
     Summed in Java, as an array of bytes for the series of a bucket of hosts: a row for each series would cost Spark's aggregation and its
@@ -212,14 +212,11 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig, most: int) -
     """
     own_window = F.unix_millis("window").alias("sums_window")
     sums = sums_of_points(
-        points.withColumn("sums_window", own_window), window=windowing.window_seconds * MILLIS, most=most
+        points.withColumn("sums_window", own_window), window=windowing.window_seconds * MILLIS, needed=needed
     )
     ends = F.timestamp_millis("sums_window").alias("window", metadata=watermark_mark(windowing))
-    merged = (
-        sums.select(ends, "sums_bucket", "sums_block", "refused")
-        .groupBy("window", "sums_bucket", "refused")
-        .agg(F.call_function("kappa_merged_sums", F.col("sums_block")).alias("sums_block"))
-    )
+    blocks = sums.select(ends, "sums_bucket", "sums_block", "refused")
+    merged = blocks.groupBy("window", "sums_bucket", "refused").agg(merged_sums(blocks, needed).alias("sums_block"))
     return rows_of_sums(merged, window_end()).withColumns(
         {name: F.lit(None).cast("string") for name in ("template", "sample")}
     )
@@ -284,7 +281,7 @@ def windows_of(closed: DataFrame, windowing: WindowingConfig, limits: LimitParam
     return ClosedWindows(
         tuple(row["window_end"] for row in rows),
         {kind: sum(row[kind] for row in rows) for kind in counts},
-        () if limits is None else tuple(overflow.excesses(closed, rows, whole)),
+        () if limits is None else tuple(overflow.excesses(closed, rows, whole, limits)),
     )
 
 

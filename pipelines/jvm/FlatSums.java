@@ -18,12 +18,14 @@ public class FlatSums implements MapPartitionsFunction {
   private final long windowMillis;
   private final Admission admission;
   private final int most;
+  private final long capacity;
 
-  /** Of a host no more than `most` series of a kind are needed in a window. */
-  public FlatSums(long windowMillis, long latenessMillis, long skewMillis, int most) {
+  /** What is needed of a host and of all hosts of a bucket, as in `HostShares`. */
+  public FlatSums(long windowMillis, long latenessMillis, long skewMillis, int most, long capacity) {
     this.windowMillis = windowMillis;
     this.admission = new Admission(windowMillis, latenessMillis, skewMillis);
     this.most = most;
+    this.capacity = capacity;
   }
 
   @Override
@@ -37,7 +39,7 @@ public class FlatSums implements MapPartitionsFunction {
     private final FlatPoint reader = new FlatPoint();
 
     Summed(FlatSums of, Iterator records) {
-      super(new WindowSums(of.windowMillis, of.most), records);
+      super(new WindowSums(of.windowMillis, of.most, of.capacity), records);
       this.of = of;
     }
 

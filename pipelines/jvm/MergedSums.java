@@ -4,9 +4,15 @@ import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.expressions.Aggregator;
 
-/** Blocks of sums -> one with the sums of all; null where there is none. */
+/** Blocks of sums of a window and bucket of hosts -> one with the sums of all that is needed (`HostShares`); null where there is none. */
 public class MergedSums extends Aggregator {
   private static final byte[] NOTHING = new byte[0];
+
+  private final long capacity;
+
+  public MergedSums(long capacity) {
+    this.capacity = capacity;
+  }
 
   @Override
   public Object zero() {
@@ -23,12 +29,12 @@ public class MergedSums extends Aggregator {
     if (((byte[]) one).length == 0) {
       return other;
     }
-    return ((byte[]) other).length == 0 ? one : SumsBlock.merged((byte[]) one, (byte[]) other);
+    return ((byte[]) other).length == 0 ? one : SumsBlock.merged((byte[]) one, (byte[]) other, capacity);
   }
 
   @Override
   public Object finish(Object sums) {
-    return ((byte[]) sums).length == 0 ? null : sums;
+    return ((byte[]) sums).length == 0 ? null : SumsBlock.needed((byte[]) sums, capacity);
   }
 
   @Override

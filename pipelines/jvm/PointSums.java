@@ -20,16 +20,18 @@ public class PointSums implements MapPartitionsFunction {
 
   private final long windowMillis;
   private final int most;
+  private final long capacity;
 
-  /** Of a host no more than `most` series of a kind are needed in a window. */
-  public PointSums(long windowMillis, int most) {
+  /** What is needed of a host and of all hosts of a bucket, as in `HostShares`. */
+  public PointSums(long windowMillis, int most, long capacity) {
     this.windowMillis = windowMillis;
     this.most = most;
+    this.capacity = capacity;
   }
 
   @Override
   public Iterator call(Iterator rows) {
-    return new Summed(new WindowSums(windowMillis, most), rows);
+    return new Summed(new WindowSums(windowMillis, most, capacity), rows);
   }
 
   static class Summed extends SummedRows {

@@ -2,6 +2,7 @@ package kappa;
 
 import java.security.SecureRandom;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Comparator;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.unsafe.Platform;
@@ -120,8 +121,8 @@ final class SeriesSums {
     }
   }
 
-  /** The block of each bucket, null where it has no series. No more than `most` series of a host and kind are needed. */
-  byte[][] blocks(int most) {
+  /** The block of each bucket, null where it has no series, with what is needed (`HostShares`). */
+  byte[][] blocks(int most, long capacity) {
     long[] hashes = new long[size];
     int[] buckets = new int[size];
     int[] starts = new int[BUCKETS + 1];
@@ -142,21 +143,16 @@ final class SeriesSums {
     for (int bucket = 0; bucket < BUCKETS; bucket++) {
       if (starts[bucket] < starts[bucket + 1]) {
         sort(order, starts[bucket], starts[bucket + 1], hashes);
-        found[bucket] = block(order, starts[bucket], starts[bucket + 1], hashes, most);
+        found[bucket] = block(order, starts[bucket], starts[bucket + 1], hashes, most, capacity);
       }
     }
     return found;
   }
 
   private int bucket(int series) {
-    int from = begin(series);
     int end = ends[series];
-    while (from < end && names[from++] != '/') {
-    }
-    int to = from;
-    while (to < end && names[to] != '/') {
-      to++;
-    }
+    int from = Math.min(SumsCursor.slash(names, begin(series), end) + 1, end);
+    int to = SumsCursor.slash(names, from, end);
     return (int) Math.floorMod(SumsBlock.hash(names, from, to - from), (long) BUCKETS);
   }
 
@@ -195,17 +191,38 @@ final class SeriesSums {
     }
   }
 
-  private byte[] block(long[] order, int from, int to, long[] hashes, int most) {
+  private byte[] block(long[] order, int from, int to, long[] hashes, int most, long capacity) {
+    BitSet needed = needed(order, from, to, most, capacity);
     int room = 0;
     for (int i = from; i < to; i++) {
       int series = (int) (order[i] & INDEX);
-      room += SumsBlock.room(length(series), numbers[series * STRIDE + 1 + PointNumbers.COUNT]);
+      if (needed == null || needed.get(i - from)) {
+        room += SumsBlock.room(length(series), numbers[series * STRIDE + 1 + PointNumbers.COUNT]);
+      }
     }
     SumsBlock found = new SumsBlock(room);
     for (int i = from; i < to; i++) {
       int series = (int) (order[i] & INDEX);
-      found.add(hashes[series], names, begin(series), length(series), numbers, series * STRIDE + 1);
+      if (needed == null || needed.get(i - from)) {
+        found.add(hashes[series], names, begin(series), length(series), numbers, series * STRIDE + 1);
+      }
     }
-    return SumsBlock.least(found.made(most));
+    return found.made(most);
+  }
+
+  private BitSet needed(long[] order, int from, int to, int most, long capacity) {
+    int bytes = 0;
+    for (int i = from; i < to; i++) {
+      bytes += length((int) (order[i] & INDEX));
+    }
+    if (HostShares.unitsAtMost(to - from, bytes) <= Math.min(most, capacity)) {
+      return null;
+    }
+    HostShares shares = new HostShares(most, capacity);
+    for (int i = from; i < to; i++) {
+      int series = (int) (order[i] & INDEX);
+      shares.add(names, begin(series), length(series));
+    }
+    return shares.needed();
   }
 }

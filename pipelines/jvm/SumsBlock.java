@@ -1,8 +1,7 @@
 package kappa;
 
 import java.util.Arrays;
-import java.util.HashMap;
-import java.util.Map;
+import java.util.BitSet;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.unsafe.Platform;
 
@@ -91,53 +90,69 @@ final class SumsBlock {
     return Platform.getInt(block, Platform.BYTE_ARRAY_OFFSET + 4);
   }
 
-  /** The sums of both. */
-  static byte[] merged(byte[] one, byte[] other) {
-    SumsBlock found = new SumsBlock(one.length + other.length);
-    SumsCursor left = new SumsCursor(one);
-    SumsCursor right = new SumsCursor(other);
-    long[] sums = new long[PointNumbers.SIZE];
-    boolean more = left.next();
-    boolean others = right.next();
-    while (more || others) {
-      int order = more && others ? left.compare(right) : more ? -1 : 1;
-      if (order == 0) {
-        PointNumbers.clear(sums, 0);
-        left.addTo(sums);
-        right.addTo(sums);
-        found.add(left.hash, left.bytes, left.name, left.length, sums, 0);
-      } else {
-        found.copy(order < 0 ? left : right);
-      }
-      more = order <= 0 ? left.next() : more;
-      others = order >= 0 ? right.next() : others;
-    }
-    int most = most(one);
-    byte[] made = found.made(most);
-    // Some more than are needed do no harm, and are counted seldom.
-    return series(made) > 2L * most ? least(made) : made;
+  /** No fewer than the units (`HostShares`) of all series of a block. */
+  private static long unitsAtMost(byte[] block) {
+    return HostShares.unitsAtMost(series(block), block.length - series(block) * room(0, 1));
   }
 
-  /** The block without the series that no host needs: those after as many of the same kind as are needed. */
-  static byte[] least(byte[] block) {
+  /** The sums of both. Where they are many, of what is needed of all hosts together, which may have so many units. */
+  static byte[] merged(byte[] one, byte[] other, long capacity) {
+    int most = most(one);
+    // Some more than are needed do no harm, and are counted seldom.
+    boolean many = Math.max(unitsAtMost(one), unitsAtMost(other)) > 2L * most;
+    return merged(one, other, many ? needed(new SumsPair(one, other), most, capacity) : null);
+  }
+
+  /** The block without what is not needed. */
+  static byte[] needed(byte[] block, long capacity) {
     int most = most(block);
-    if (series(block) <= most) {
+    if (unitsAtMost(block) <= Math.min(most, capacity)) {
       return block;
     }
-    SumsBlock found = new SumsBlock(block.length);
-    Map counts = new HashMap(); // KIND/HOST -> int[1]
-    SumsCursor cursor = new SumsCursor(block);
-    while (cursor.next()) {
-      String owner = cursor.owner();
-      int[] count = (int[]) counts.get(owner);
-      if (count == null) {
-        count = new int[1];
-        counts.put(owner, count);
+    byte[] nothing = new SumsBlock(0).made(most);
+    BitSet needed = needed(new SumsPair(block, nothing), most, capacity);
+    return needed == null ? block : merged(block, nothing, needed);
+  }
+
+  private static BitSet needed(SumsPair series, int most, long capacity) {
+    HostShares shares = new HostShares(most, capacity);
+    while (series.next()) {
+      shares.add(series.at().bytes, series.at().name, series.at().length);
+    }
+    return shares.needed();
+  }
+
+  /** The sums of both: all, or those of the series that are needed. */
+  private static byte[] merged(byte[] one, byte[] other, BitSet needed) {
+    SumsBlock found = new SumsBlock(needed == null ? one.length + other.length : room(one, other, needed));
+    SumsPair pair = new SumsPair(one, other);
+    long[] sums = new long[PointNumbers.SIZE];
+    for (int i = 0; pair.next(); i++) {
+      if (needed != null && !needed.get(i)) {
+        continue;
       }
-      if (count[0]++ < most) {
-        found.copy(cursor);
+      SumsCursor at = pair.at();
+      if (pair.other() == null) {
+        found.copy(at);
+      } else {
+        PointNumbers.clear(sums, 0);
+        at.addTo(sums);
+        pair.other().addTo(sums);
+        found.add(at.hash, at.bytes, at.name, at.length, sums, 0);
       }
     }
-    return found.made(most);
+    return found.made(most(one));
+  }
+
+  private static int room(byte[] one, byte[] other, BitSet needed) {
+    int room = 0;
+    SumsPair pair = new SumsPair(one, other);
+    for (int i = 0; pair.next(); i++) {
+      if (needed.get(i)) {
+        SumsCursor at = pair.at();
+        room += pair.other() == null ? at.end - at.begin : room(at.length, 2);
+      }
+    }
+    return room;
   }
 }

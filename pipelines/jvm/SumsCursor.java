@@ -72,12 +72,18 @@ final class SumsCursor {
     return new String(bytes, name, length, StandardCharsets.UTF_8);
   }
 
-  /** The name up to its second slash. */
-  String owner() {
-    int at = name;
-    for (int slashes = 0; at < name + length && slashes < 2; at++) {
-      slashes += bytes[at] == '/' ? 1 : 0;
+  /** The host of a series, as it stands in the name: what is between its first two slashes. */
+  static String host(byte[] name, int from, int length) {
+    int begin = Math.min(slash(name, from, from + length) + 1, from + length);
+    return new String(name, begin, slash(name, begin, from + length) - begin, StandardCharsets.ISO_8859_1);
+  }
+
+  /** Where the next slash is, or the end. */
+  static int slash(byte[] name, int from, int end) {
+    int at = from;
+    while (at < end && name[at] != '/') {
+      at++;
     }
-    return new String(bytes, name, at - name, StandardCharsets.ISO_8859_1);
+    return at;
   }
 }

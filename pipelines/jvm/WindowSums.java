@@ -11,16 +11,18 @@ final class WindowSums {
 
   private final long windowMillis;
   private final int most;
+  private final long capacity;
   private final Map windows = new HashMap(); // end, ms -> SeriesSums
   private SeriesSums last;
   private long bytes = 0; // of all windows
   private ArrayDeque full = new ArrayDeque(); // of windows that are handed out
   private final ArrayDeque blocks = new ArrayDeque(); // of one of them
 
-  /** Of a host no more than `most` series of a kind are needed in a window, those with the least hashes. */
-  WindowSums(long windowMillis, int most) {
+  /** What is needed of a host and of all hosts of a bucket, as in `HostShares`. */
+  WindowSums(long windowMillis, int most, long capacity) {
     this.windowMillis = windowMillis;
     this.most = most;
+    this.capacity = capacity;
   }
 
   /** Add a point: its time in microseconds, its name, its value, where it was read. Hands out all windows where they are many. */
@@ -59,7 +61,7 @@ final class WindowSums {
   boolean hasRow() {
     while (blocks.isEmpty() && !full.isEmpty()) {
       SeriesSums sums = (SeriesSums) full.poll();
-      byte[][] made = sums.blocks(most);
+      byte[][] made = sums.blocks(most, capacity);
       for (int bucket = 0; bucket < made.length; bucket++) {
         if (made[bucket] != null) {
           blocks.add(new Object[] {Long.valueOf(sums.end), Integer.valueOf(bucket), made[bucket]});

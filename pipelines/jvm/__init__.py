@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ from models.records.records import LETTER_BYTES
 from models.templates.masks import line_table
 from models.templates.pattern_program import Table
 from pipelines.letters import MOST_BYTES
-from pipelines.spark_internals import Functions, map_partitions
+from pipelines.spark_internals import Functions, aggregated, map_partitions
 from pipelines.windowing import MILLIS, WindowingConfig
 
 SOURCES = Path(__file__).parent
@@ -74,9 +74,6 @@ def functions() -> Functions:
 # SQL name -> class, of functions whose answers depend on what they were asked before
 CHANGING = {"kappa_among_least": "AmongLeast"}
 
-# SQL name -> class, of functions that make one array of bytes of many
-AGGREGATES = {"kappa_merged_sums": "MergedSums"}
-
 REFUSED = -1
 PACKED = StructType([StructField("shard", IntegerType()), StructField("value", BinaryType())])
 RECORD = [
@@ -108,6 +105,21 @@ SERIES = [
     StructField("n", LongType()),
     *(StructField(name, DoubleType()) for name in ("mean", "m2", "min", "max", "last")),
 ]
+
+
+class Needed(NamedTuple):
+    """How many metric series of a window are summed at most, those with the least hashes. One counts for each 256 bytes of its name.
+
+    Parameters
+    ----------
+    of_host
+        Of a host.
+    of_bucket
+        Of all hosts of one of 64 buckets, which share them (`HostShares.java`).
+    """
+
+    of_host: int
+    of_bucket: int
 
 
 @dataclass(frozen=True)
@@ -143,12 +155,9 @@ def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
     return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 
-def sums_of_flat(raw: DataFrame, windowing: WindowingConfig, most: int) -> DataFrame:
-    """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others, with the columns `SUMS`.
-
-    Of a host no more than `most` series of a kind are needed in a window, those with the least hashes.
-    """
-    return _made_of_flat(raw, windowing, SUMS, "FlatSums", most)
+def sums_of_flat(raw: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
+    """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others, with the columns `SUMS`."""
+    return _made_of_flat(raw, windowing, SUMS, "FlatSums", *needed)
 
 
 def counts_of_flat(raw: DataFrame, windowing: WindowingConfig, levels: Mapping[str, Sequence[str]]) -> DataFrame:
@@ -171,7 +180,7 @@ def _made_of_flat(
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
-def sums_of_points(points: DataFrame, *, window: int, most: int) -> DataFrame:
+def sums_of_points(points: DataFrame, *, window: int, needed: Needed) -> DataFrame:
     """Rows of single points, of sums and of what was refused -> rows of sums and of what was refused: `SUMS` and `refused`.
 
     Parameters
@@ -180,12 +189,17 @@ def sums_of_points(points: DataFrame, *, window: int, most: int) -> DataFrame:
         `series`, null where a row is no single point, `event_time`, `value`, `partition`, `offset`, and the columns of the answer.
     window
         Its length, ms.
-    most
-        As in `sums_of_flat`.
+    needed
+        How many series.
     """
     time = F.unix_micros("event_time")
     found = points.select(*(c.name for c in SUMS), "refused", time, "series", "value", "partition", "offset")
-    return map_partitions(found, StructType([*SUMS, points.schema["refused"]]), "PointSums", window, most)
+    return map_partitions(found, StructType([*SUMS, points.schema["refused"]]), "PointSums", window, *needed)
+
+
+def merged_sums(sums: DataFrame, needed: Needed) -> Column:
+    """The sums of all blocks of a window and bucket in rows of `SUMS`, as a block; null where there is none."""
+    return aggregated(sums, "sums_block", "MergedSums", needed.of_bucket)
 
 
 def rows_of_sums(sums: DataFrame, window: Column) -> DataFrame:

@@ -21,7 +21,18 @@ from models.core.windows import Scores, Windows
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.labels import MOST_DEMANDED
-from models.detection.limits import CHANGES, HOSTS, LABELS, METRICS, MOST_READ, NEW, RULES, SERVICES, TEMPLATES
+from models.detection.limits import (
+    CHANGES,
+    HOSTS,
+    LABELS,
+    METRICS,
+    MOST_READ,
+    NEW,
+    RULES,
+    SERVICES,
+    TEMPLATES,
+    hosts_with,
+)
 from models.detection.shard_state import ALL_SERIES
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -321,6 +332,16 @@ OF_EXTRACT = [
     ({"/all_series": (1, 999_999)}, True, "shard 0 has 1,000,000 series of all hosts, 2 times the 500,000"),
     ({"/all_series": (2, 999_999)}, False, "shard 0 has 1,000,000 series of all hosts, 2 times the 500,000"),
     (
+        {"vm-1/metrics": (3_000, 1_125), "vm-1/templates": (300, 1)},
+        True,
+        "host vm-1 has 3,000 metric series with long names: more than there is room for; 1,125 are left out",
+    ),
+    (
+        {"/all_series": (1, 300_000)},
+        True,
+        "shard 0 has 300,001 series of all hosts with long names, or of hosts that are summed together: more than",
+    ),
+    (
         {"/changes": (5_000, 2_000)},
         False,
         "shard 0 has 5,000 announced changes or calls in a window, 1.67 times the 3,000",
@@ -343,6 +364,11 @@ def test_what_extract_has_left_out_is_not_silent(out: dict[str, tuple[int, int]]
     limit = [event for event in events if event.part == "limit"]
     assert [event.status for event in limit] == (["open"] if out else [])
     assert all(event.reason.startswith(reason) for event in limit)
+
+
+def test_a_host_with_long_names_has_as_much_as_one_with_more_of_them() -> None:
+    rows = windows(flood("a", 3) | {f"gauge/b//m{i}{{k={'x' * 300}}}": 1.0 for i in range(2)})
+    assert [sorted(hosts_with(rows, least)) for least in (3, 4, 5)] == [["a", "b"], ["b"], []]
 
 
 def test_hosts_that_extract_has_left_out_are_not_silent() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import xxhash
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from support.raw_records import NOON_MS, WINDOWING
@@ -110,13 +111,29 @@ def test_a_few_more_series_than_may_be_kept_are_counted(spark: SparkSession, mor
     assert row["n"] == more or more == SHOWN_NAMES <= row["n"]
 
 
+def test_long_names_count_several_times_and_what_is_left_out_is_counted_in_series(spark: SparkSession) -> None:
+    long = [f"gauge/big//x{i}{{k={'x' * 300 * (i % 3)}}}" for i in range(400)]
+    few = [f"gauge/long//x{i}{{k={'x' * 300}}}" for i in range(28)]  # which count as 56: all that are needed are there
+    found = written(spark, HONEST + long + few)
+    kept: list[str] = []
+    for name in sorted(long, key=lambda name: (xxhash.xxh64_intdigest(name.encode(), 42) ^ 1 << 63, name)):
+        if sum(-(-len(one) // 256) for one in kept) < LIMITS.metric_rows:
+            kept.append(name)
+    assert {name for name in found if name.startswith("gauge/big/")} == set(kept)
+    row = found["overflow/big/metrics"]
+    assert row["n"] == row["last"] - len(kept)
+    assert row["last"] == pytest.approx(400, rel=4 / math.sqrt(len(kept)))
+    assert (found["overflow/long/metrics"]["n"], found["overflow/long/metrics"]["last"]) == (3, 28)
+    assert {name: row for name, row in found.items() if "/honest/" in name} == written(spark, HONEST)
+
+
 @pytest.mark.slow
 def test_the_estimate_of_how_many_were_sent_is_as_exact_as_its_theory_says(spark: SparkSession) -> None:
     numbers = spark.range(200 * 5_000).select(F.col("id") % 200, F.concat(F.lit("gauge/h/s/m"), "id").alias("series"))
     rows = numbers.toDF("window_end", "series").withColumn("hash", F.xxhash64("series"))
     order = Window.partitionBy("window_end").orderBy("hash")
     least = rows.withColumn("rank", F.row_number().over(order)).where("rank = 400")
-    found = [row[0] for row in least.select(overflow.sent(F.lit(400))).collect()]
+    found = [row[0] for row in least.select(overflow.sent(F.lit(False))).collect()]
     error = [one / 5_000 - 1 for one in found]
     assert len(error) == 200
     assert not any(one % 10 for one in found), "three digits are as many as are known"

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import xxhash
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from support.raw_records import SOURCE, WINDOWING, Raw, at, frame, line, point, raw
 
+from app.kafka.score_log import shard_of
 from models.core.limits import LimitParameters
 from models.detection.limits import SHOWN_NAMES
 from pipelines.jobs import extract
-from pipelines.jvm import rows_of_sums
+from pipelines.jvm import Needed, rows_of_sums
+from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
 
@@ -60,15 +67,14 @@ def logs(templates: int) -> list[Raw]:
 def written(closed: DataFrame) -> list[Any]:
     """All that the sink of `extract` writes."""
     closed = closed.persist()
-    windows = extract.windows_of(closed, WINDOWING, LIMITS)
-    rows = extract.records(closed, windows, WINDOWING, TOPICS, 2, LIMITS).collect()
+    rows = collected(closed, LIMITS, WINDOWING)
     closed.unpersist()
     return sorted(map(str, rows))
 
 
-def most_rows(kept: int, sent: int) -> float:
-    """Of so many names in a random order, those that are among the `kept` least when they come: kept (1 + ln(sent / kept)), with a margin."""
-    return 1.5 * kept * (1 + math.log(sent / kept))
+def collected(closed: DataFrame, limits: LimitParameters, windowing: WindowingConfig) -> list[Row]:
+    windows = extract.windows_of(closed, windowing, limits)
+    return extract.records(closed, windows, windowing, TOPICS, 2, limits).collect()
 
 
 def test_what_is_written_is_the_same_as_of_all_rows(spark: SparkSession) -> None:
@@ -80,14 +86,81 @@ def test_what_is_written_is_the_same_as_of_all_rows(spark: SparkSession) -> None
     assert written(extract.closed_windows(*back, WINDOWING, limits=LIMITS)) == wanted
 
 
+# A shard may write 80 series, and a bucket of hosts 96: a fifth more, as of a host 60 are looked at where 50 are written.
+FEW, OF_SHARD, OF_BUCKET = replace(LIMITS, all_series=1), 80, 96
+HONEST = ("honest", "other", "third")
+
+
+def hashed(name: str) -> int:
+    """Spark's xxhash64, in its order."""
+    return xxhash.xxh64_intdigest(name.encode(), 42) ^ 1 << 63
+
+
+def of_one_bucket(hosts: int) -> list[str]:
+    """Names of hosts that are summed together."""
+    return list(islice((f"big-{i}" for i in count() if hashed(f"big-{i}") % 64 == hashed("honest") % 64), hosts))
+
+
+def first(names: Iterable[str], most: float) -> list[str]:
+    """The first names by their hashes, up to that with which they count as `most`."""
+    found: list[str] = []
+    for name in sorted(names, key=lambda name: (hashed(name), name)):
+        if sum(-(-len(one) // 256) for one in found) < most:
+            found.append(name)
+    return found
+
+
+def fair(names: Iterable[str], group: Callable[[str], int], room: int, of_host: float = math.inf) -> list[str]:
+    """The names that are kept where those of a group count as `room` at most: the largest share of a host for which there is room."""
+    hosts: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in names:
+        host = name.split("/")[1]
+        hosts[group(host)][host].append(name)
+    kept = []
+    for own in hosts.values():
+        each = [min(sum(-(-len(one) // 256) for one in found), of_host) for found in own.values()]
+        share = max(k for k in range(1, 1000) if sum(min(n, k) for n in each) <= room)
+        kept += [name for found in own.values() for name in first(found, share)]
+    return kept
+
+
+def test_of_hosts_that_are_summed_together_each_keeps_its_share(spark: SparkSession) -> None:
+    """With 12 shards the hosts of a bucket are of three, which have bounds of their own."""
+    windowing, greedy = replace(WINDOWING, shards=12), of_one_bucket(8)
+    sent = {host: 90 if i < 5 else 10 for i, host in enumerate(greedy)} | dict.fromkeys(HONEST, 5)
+    wide = "x" * 240
+    metrics = {host: [f"m{i}.{wide * (host in greedy[::3])}" for i in range(n)] for host, n in sent.items()}
+    values = [point(1, at(i % 10), host, metric=one) for host, found in metrics.items() for i, one in enumerate(found)]
+    random.Random(4).shuffle(values)
+    records = [raw(value, offset, at(12)) for offset, value in enumerate(values)]
+    nothing = frame(spark, [raw(BEAT, 0, at(10), "logs")])
+    closed = extract.closed_windows(frame(spark, records), nothing, windowing, limits=FEW).persist()
+    there = [row.series for row in closed.where("series like 'gauge/big-%' or series like 'gauge/honest/%'").collect()]
+    assert OF_BUCKET < sum(-(-len(name) // 256) for name in there) <= OF_BUCKET + 2 * len(greedy)
+    rows = [json.loads(row.value) for row in collected(closed, FEW, windowing) if row.topic == "s"]
+    closed.unpersist()
+
+    names = [f"gauge/{host}/s/{one}" for host, found in metrics.items() for one in found]
+    assert [len(name) > 256 for name in names].count(True) > 100
+    of_buckets = fair(names, lambda host: hashed(host) % 64, OF_BUCKET, 60)
+    wanted = fair(of_buckets, lambda host: shard_of(host, 12), OF_SHARD)
+    assert sorted(row["series"] for row in rows if row.get("series", "").startswith("gauge/")) == sorted(wanted)
+    assert Counter(name.split("/")[1] for name in wanted if "/big-" not in name) == dict.fromkeys(HONEST, 5)
+    over = {row["shard"]: row for row in rows if row.get("series") == "overflow//all_series"}
+    gone = Counter(shard_of(name.split("/")[1], 12) for name in set(names) - set(wanted))
+    assert over.keys() == gone.keys()
+    assert gone.total() / 3 < sum(row["n"] for row in over.values()) < gone.total() * 2, "an estimate, of three hosts"
+
+
 def test_of_a_host_no_more_sums_are_handed_out_than_are_kept(spark: SparkSession) -> None:
     values = [point(1, at(i % 10), "big", ("gauge", "counter")[i % 2], f"m{i}") for i in range(2_000)]
     values += [point(1, at(5), "honest", metric=f"m{i}") for i in range(40)]
     records = [raw(value, offset, at(10)) for offset, value in enumerate(values)]
-    sums = extract.points_and_sums(frame(spark, records, 1), WINDOWING, 35).where("sums_block is not null")
+    sums = extract.points_and_sums(frame(spark, records, 1), WINDOWING, Needed(35, 1_000)).where(
+        "sums_block is not null"
+    )
     sums = rows_of_sums(sums.withColumn("refused", F.lit(None).cast("string")), F.col("sums_window"))
-    found = Counter("/".join(row.series.split("/")[:2]) for row in sums.collect())
-    assert found == {"gauge/big": 35, "counter/big": 35, "gauge/honest": 35}
+    assert Counter(row.series.split("/")[1] for row in sums.collect()) == {"big": 35, "honest": 35}
 
 
 def test_a_stream_keeps_few_rows_of_a_flood_however_many_batches_it_comes_in(
@@ -119,7 +192,7 @@ def test_a_stream_keeps_few_rows_of_a_flood_however_many_batches_it_comes_in(
     writer.trigger(availableNow=True).start().awaitTermination()
     assert len(found) == 1
     kept = LIMITS.metric_rows + SHOWN_NAMES
-    assert kept <= found[0] < most_rows(kept, series)
+    assert found[0] == kept
     whole = extract.closed_windows(frame(spark, rows), frame(spark, [raw(BEAT, 0, at(10), "logs")]), WINDOWING)
     assert [one for one in results if "gauge/" in one] == [one for one in written(whole) if "gauge/" in one]
 
