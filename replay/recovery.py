@@ -11,6 +11,7 @@ Nothing is deleted: checkpoints are moved to `home/checkpoints/VERSION.replaced-
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -433,12 +434,10 @@ def recover(
     names = {*checkpoints_of(settings), "extract", "detect", "correlate", "index"}
     aside = None
     with locks.only_here(settings, sorted(names)):
+        if what.start is not None:
+            start_position.mark_recovery(settings)  # without a torn begin.json a command that is given again would find nothing wrong
         for file in what.unreadable:
-            moved = file.with_name(f"{file.name}.damaged")
-            file.replace(moved)
-            report(f"moved {file} to {moved}")
-            if file == serving.file_of(settings.home):
-                serving.write(settings.home, Serving((ServingInterval(settings.version),), aliased=False))
+            move_aside(settings, file, report)
         for job, damage in what.mend.items():
             checkpoint_damage.mend(job, settings.version, damage, report)
         start = what.start
@@ -456,6 +455,20 @@ def recover(
     if aside is not None:
         report(f"what was there is in {aside}")
     return {**what.record(), "done": True, "aside": None if aside is None else str(aside)}
+
+
+def move_aside(settings: Settings, file: Path, report: Report) -> None:
+    """Move a torn file to its name with `.damaged`. In the place of serving intervals are then those of the version alone.
+
+    There is no moment without any: without them `live` would serve.
+    """
+    moved = file.with_name(f"{file.name}.damaged")
+    if file == serving.file_of(settings.home):
+        shutil.copyfile(file, moved)
+        serving.write(settings.home, Serving((ServingInterval(settings.version),), aliased=False))
+    else:
+        file.replace(moved)
+    report(f"moved {file} to {moved}")
 
 
 def taken(settings: Settings, take: TakeSavepoint, name: str, report: Report) -> Path | None:

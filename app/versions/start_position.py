@@ -71,6 +71,11 @@ def interrupted(settings: Settings) -> bool:
     return (checkpoint_home(settings) / RECOVERY).exists()
 
 
+def mark_recovery(settings: Settings) -> None:
+    """Let no job of the version start before `kappa recover` has ended."""
+    write_json_durably(checkpoint_home(settings) / RECOVERY, {})
+
+
 def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> StartPosition:
     """Let the jobs of a version start after a savepoint.
 

@@ -12,10 +12,20 @@ from app.core.settings import Settings
 from app.kafka import data_loss, log_marks
 from app.kafka.log_marks import LogChange, LogMarks, TopicMark, marks_of, record_of
 from app.kafka.offset_ranges import OffsetRange
-from app.versions import start_position
+from app.versions import serving, start_position
 from app.versions.start_position import set_aside
 from pipelines.errors import InputError
-from replay.recovery import LogState, Start, choose, is_json, lost_after_reading, taken, unreadable_files
+from replay.recovery import (
+    LogState,
+    RecoveryPlan,
+    Start,
+    choose,
+    is_json,
+    lost_after_reading,
+    recover,
+    taken,
+    unreadable_files,
+)
 from replay.savepoints.savepoint_folder import NoStateYet
 
 NOON = 1_767_614_400_000
@@ -186,5 +196,40 @@ def test_a_version_without_a_complete_window_begins_at_the_beginning_of_the_log(
 def test_no_job_starts_before_an_interrupted_recovery_has_ended(settings: Settings) -> None:
     assert start_position.start_position(settings) is None
     write_json_durably(start_position.checkpoint_home(settings) / start_position.RECOVERY, {})
+    with pytest.raises(InputError, match="run it again"):
+        start_position.start_position(settings)
+
+
+def nothing_taken(_: Settings, name: str) -> Path:
+    raise AssertionError(name)
+
+
+def test_there_is_no_moment_in_which_torn_serving_intervals_let_live_serve(settings: Settings) -> None:
+    own = settings.model_copy(update={"version": "v2"})
+    file = serving.file_of(own.home)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b'{"format": 1, "te')
+    seen: list[str] = []
+
+    def report(_: str) -> None:
+        seen.append(serving.read(own.home).version)
+
+    recover(own, RecoveryPlan(("torn",), unreadable=(file,)), nothing_taken, report)
+    assert seen == ["v2"]
+    assert file.with_name("serving.json.damaged").read_bytes() == b'{"format": 1, "te'
+
+
+def test_a_recovery_that_is_killed_once_a_torn_start_is_moved_has_to_be_run_again(settings: Settings) -> None:
+    file = start_position.checkpoint_home(settings) / "begin.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"{")
+
+    def killed(_: str) -> None:
+        raise KeyboardInterrupt
+
+    what = RecoveryPlan(("torn",), start=Start("begin", None, -1, 0), unreadable=(file,))
+    with pytest.raises(KeyboardInterrupt):
+        recover(settings, what, nothing_taken, killed)
+    assert not file.exists()
     with pytest.raises(InputError, match="run it again"):
         start_position.start_position(settings)
