@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from models.rules.rule import Matcher, place_patterns
 
 NAMES = ("kind", "severity", "host", "service", "series", "incident")
+DOTS = (".", "..")
 IN_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -91,9 +92,12 @@ def address(runbooks: Iterable[Runbook], of: IncidentFacts) -> str | None:
 
 
 def filled(url: str, of: IncidentFacts) -> str:
-    """An address with the names of an incident. They are quoted: whatever they hold, they are part of its path or query."""
+    """An address with the names of an incident. They are quoted: whatever they hold, they are part of its path or query.
+
+    Names that are `.` or `..` have a `~` behind them: in a path they would lead out of it, quoted as well.
+    """
     host, service = next(iter(of.hosts), ""), next(iter(of.services), "")
     texts = (of.kind, of.severity, host, service, of.series, of.identity)
     for name, text in zip(NAMES, texts, strict=True):
-        url = url.replace(f"{{{name}}}", quote(text, safe=""))
+        url = url.replace(f"{{{name}}}", quote(f"{text}~" if text in DOTS else text, safe=""))
     return url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from support.incident_records import incident
@@ -56,6 +56,15 @@ def test_names_of_an_incident_are_quoted_whatever_they_hold() -> None:
     assert Links.of(settings).runbook(one) == (
         f"{WIKI}/..%2Fa%3Fb%23c%3F%7Bkind%7D/%3Cb%3E?s=gauge%2Fweb-1%2Fshop%2Fcpu%7Bzone%3Da%7D&i={1:024x}&v=major"
     )
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_no_name_leads_out_of_the_path(name: str) -> None:
+    settings = with_runbooks({"url": f"{WIKI}/books/{{host}}{{service}}/of?h={{host}}"})
+    found = Links.of(settings).runbook(incident(hosts=[name], services=[name]))
+    assert found == f"{WIKI}/books/{name}~{name}~/of?h={name}~"
+    alone = with_runbooks({"url": f"{WIKI}/books/{{host}}"})
+    assert urljoin(WIKI, Links.of(alone).runbook(incident(hosts=[name]))).startswith(f"{WIKI}/books/{name}~")
 
 
 def test_pages_get_the_same_runbooks() -> None:
