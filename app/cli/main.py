@@ -78,6 +78,7 @@ app.add_typer(indices_app, name="indices")
 
 def main() -> None:
     """Run the command line. Errors under KappaError, folders that cannot be written and full disks: one line on stderr, exit code 1."""
+    open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding does not have is written as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -100,6 +101,21 @@ def main() -> None:
             f"cannot use {error.filename}: {error.strerror}; make room there or change its permissions, or set home to "
             "another folder"
         )
+
+
+def open_missing_streams() -> None:
+    """Let stdin, stdout and stderr lead nowhere where the process was started without them.
+
+    Otherwise the next files and sockets get their numbers, and what child processes print.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:  # so Python says that it is closed
+            nothing = os.open(os.devnull, os.O_RDWR)  # mostly this very number, which is free
+            os.dup2(nothing, number)
+            if nothing > number:
+                os.close(nothing)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def drop_output() -> None:

@@ -41,3 +41,17 @@ def test_letters_that_the_encoding_does_not_have_are_escaped(encoding: str, show
     done = kappa(*CHANGE, PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr.decode()
     assert shown in done.stdout
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_without_streams_does_what_it_does(closed: str, tmp_path: Path) -> None:
+    """As daemons are started. What it opens must not get the number of stdout: programs that it starts would print into it."""
+    code = (
+        "import os, app.cli.main as m; m.app = lambda: None; m.main(); "
+        f"file = open({str(tmp_path / 'numbers')!r}, 'w'); file.write(str(file.fileno() > 2)); "
+        "[os.fstat(number) for number in range(3)]"
+    )
+    run = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    done = subprocess.run(run, stderr=subprocess.PIPE, cwd=PROJECT, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "numbers").read_text() == "True"
