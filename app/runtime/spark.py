@@ -222,7 +222,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # messages, such as the stacks that SIGQUIT asks for, go to the log.
         "spark.driver.extraJavaOptions": " ".join(
             [
-                f"-Dlog4j2.configurationFile={log_configuration()}",
+                f"-Dlog4j2.configurationFile={log_configuration().as_uri()}",
                 "-XX:+ExitOnOutOfMemoryError",
                 "-XX:+DisplayVMOutputToStderr",
                 *LATER_COMPILED,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,7 @@ from app.cli.main import app
 from app.core.errors import SettingsError
 from app.core.secrets import is_secret
 from app.core.settings import PROJECT, Settings
+from app.runtime import spark
 from app.runtime.spark import configuration, master_of, properties
 
 JARS = PROJECT / ".kappa" / "jars"
@@ -41,6 +44,16 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
     assert any(
         Path(jar).parent.name == "own" for jar in cluster["spark.jars"].split(",")
     )  # our classes go with the rest
+
+
+def test_java_options_hold_in_a_folder_whose_name_has_spaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark cuts them at spaces: a checkout in such a folder could start no JVM."""
+    folder = tmp_path / "Jane's own, 100 %"
+    monkeypatch.setattr(spark, "__file__", str(folder / "spark.py"))
+    options = configuration(settings(tmp_path, "local[2]"))["spark.driver.extraJavaOptions"]
+    assert shlex.split(options) == options.split(" ")
+    given = next(one for one in options.split(" ") if "configurationFile" in one).partition("=")[2]
+    assert Path(unquote(urlsplit(given).path)) == folder / "log4j2.properties"
 
 
 @pytest.mark.parametrize(
