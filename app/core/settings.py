@@ -729,7 +729,15 @@ def dotted_names(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, if the challenger that they name can be used. Checked only where there is one: it loads libraries."""
+    """The settings, if their folders can be used, and a challenger, which is checked only where there is one: it loads libraries.
+
+    Spark and Kafka take lists of folders and jars, in which a comma cannot be written; nor can Java's separator in a list of jars.
+    """
+    for name, folder, separators in (("home", settings.home, ","), ("jar_folder", settings.jars, f",{os.pathsep}")):
+        found = [sign for sign in separators if sign in str(folder.absolute())]
+        if found:
+            msg = f"settings: {name}: wanted a folder without {found[0]!r} in its whole name, got {str(folder.absolute())!r}"
+            raise SettingsError(msg)
     if settings.detection.challenger:
         from models.challengers.adapters import check  # loads the libraries of challengers
 

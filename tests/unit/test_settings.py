@@ -307,6 +307,26 @@ def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
         selected(["extrakt"])
 
 
+@pytest.mark.parametrize(
+    ("home", "jars", "says"),
+    [
+        ("a,b", None, "home: wanted a folder without ','"),
+        ("a:b", None, "jar_folder: wanted a folder without ':'"),
+        ("a", "b,c", "jar_folder: wanted a folder without ','"),
+    ],
+)
+def test_folders_with_a_sign_that_parts_a_list_are_refused(home: str, jars: str | None, says: str) -> None:
+    """Kafka took `a,b` for two folders, and did not start."""
+    with pytest.raises(SettingsError) as error:
+        load(home=home, jar_folder=jars)
+    assert says in one_line(error.value)
+
+
+def test_folders_with_spaces_and_a_home_with_a_colon_are_taken() -> None:
+    assert load(home="a b", jar_folder="c d").jars == Path("c d")
+    assert load(home="a:b", jar_folder="c").home == Path("a:b")
+
+
 # --- the configuration that results depend on
 
 
