@@ -56,6 +56,13 @@ TROUBLE = (
     *("validation_exception", "index_closed_exception", "process_cluster_event_timeout_exception"),
     "invalid_alias_name_exception",
 )
+# The same where the type says nothing: an ingest pipeline that is missing, an alias in the place of an index, a template of data streams.
+OF_ARGUMENTS = "illegal_argument_exception"
+ARGUMENT_TROUBLE = (
+    "pipeline with id [",
+    "no write index is defined for alias [",
+    "only write ops with an op_type of create are allowed in data streams",
+)
 ANSWER_PARTS = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 
 
@@ -221,7 +228,7 @@ class _Sending:
         except ApiError as error:
             # A request that is refused as a whole is so for one of its documents: an id that is too long, as an example.
             if error.status_code == 413 or (
-                error.status_code == 400 and error_type(error.body) not in (None, *TROUBLE)
+                error.status_code == 400 and (why := error_of(error.body)) is not None and not is_trouble(why)
             ):
                 return self._halves(rows, f"{error.status_code} {error.message}"[:MAX_REASON])
             return rows, f"answers {error.status_code}"
@@ -298,16 +305,22 @@ def result_of(about: Any) -> Result | None:
     return status, error if isinstance(error, Mapping) else {"reason": "" if error is None else error}
 
 
-def error_type(body: Any) -> str | None:
-    """The type of the error of an answer; None for one that is not of Elasticsearch, but of a proxy."""
+def error_of(body: Any) -> Mapping[str, Any] | None:
+    """The error of an answer; None for one that is not of Elasticsearch, but of a proxy."""
     error = body.get("error") if isinstance(body, Mapping) else None
-    found = error.get("type") if isinstance(error, Mapping) else None
-    return found if isinstance(found, str) else None
+    return error if isinstance(error, Mapping) and isinstance(error.get("type"), str) else None
 
 
 def is_for_good(status: int, error: Mapping[str, Any]) -> bool:
     """Whether the document itself is at fault: sending it again would end the same way."""
-    return status == 413 or (status == 400 and error.get("type") not in TROUBLE)
+    return status == 413 or (status == 400 and not is_trouble(error))
+
+
+def is_trouble(error: Mapping[str, Any]) -> bool:
+    """Whether an error with status 400 is the cluster's, and may pass."""
+    if error.get("type") != OF_ARGUMENTS:
+        return error.get("type") in TROUBLE
+    return str(error.get("reason", "")).startswith(ARGUMENT_TROUBLE)
 
 
 def reason_of(status: int, error: Mapping[str, Any]) -> str:

@@ -119,6 +119,27 @@ def test_an_index_that_has_the_name_of_an_alias_holds_up_the_job_until_it_is_gon
     assert "same name as the alias" in logged[0]["why"]
 
 
+def test_a_pipeline_that_is_missing_holds_up_the_job_until_it_is_there(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    index, pipeline = f"kappa-scores-{version}-{DAY}", f"gone-{version}"
+    client.indices.create(index=index, settings={"index.default_pipeline": pipeline})
+    waits: list[float] = []
+
+    def stopping(seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 2:
+            client.ingest.put_pipeline(id=pipeline, processors=[])
+        return never(seconds)
+
+    with capture_logs() as logged:
+        outcome = write_all(frame(spark, [score(version, n) for n in range(3)]), Elastic(url), QUICK, stopping)
+    client.indices.put_settings(index=index, settings={"index.default_pipeline": "_none"})
+    client.ingest.delete_pipeline(id=pipeline)
+    assert (outcome.written, outcome.refused) == (3, [])
+    assert f"pipeline with id [{pipeline}] does not exist" in logged[0]["why"]
+
+
 def test_a_row_with_a_problem_is_refused_unsent(
     spark: SparkSession, url: str, client: Elasticsearch, version: str
 ) -> None:

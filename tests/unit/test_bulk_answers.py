@@ -80,6 +80,29 @@ def test_an_error_of_any_form_refuses_its_document_alone(error: Any, reason: str
     assert (found.written, [(one.offset, one.reason) for one in found.refused]) == (1, [(1, reason)])
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "pipeline with id [ours] does not exist",
+        "no write index is defined for alias [kappa-novelties-live-2026.01.05]. The write index may be explicitly disabled",
+        "only write ops with an op_type of create are allowed in data streams",
+    ],
+)
+def test_an_index_that_takes_no_document_refuses_none_for_good(reason: str) -> None:
+    """A pipeline, alias or template of others: what is refused has nothing to do with the document."""
+    error = {"type": "illegal_argument_exception", "reason": reason}
+    found = outcome_of(json.dumps({"errors": True, "items": [item(status=400, error=error)] * 2}).encode())
+    assert (found.written, found.refused) == (0, [])
+    assert reason in found.unfinished
+
+
+def test_an_argument_that_a_document_has_wrong_refuses_it_for_good() -> None:
+    error = {"type": "illegal_argument_exception", "reason": "Document contains at least one immense term in field"}
+    answer = {"errors": True, "items": [item(status=400, error=error), item(status=201)]}
+    found = outcome_of(json.dumps(answer).encode())
+    assert (found.written, len(found.refused), found.unfinished) == (1, 1, "")
+
+
 def test_what_says_200_and_is_no_elasticsearch_is_waited_for() -> None:
     found = outcome_of(b"<h1>back soon</h1>", "text/html", {})
     assert (found.written, found.settled, found.refused) == (0, 0, [])
