@@ -14,7 +14,7 @@ from app.kafka.topics import DELIVERIES, EARLY, indexed_kinds, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from models.detection.alarm_bounds import EarlyParameters
-from pipelines.elasticsearch.bulk import Outcome, Prepare, Stopping
+from pipelines.elasticsearch.bulk import IsPrepared, Outcome, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.gates import WindowGrid
@@ -154,6 +154,7 @@ def index_job(
     on_outcome: Callable[[Outcome], None] | None = None,
     prepare: Prepare | None = None,
     quarantine: Quarantine = NOTHING,
+    is_prepared: IsPrepared = lambda client: True,
 ) -> Job:
     """novelties, incidents, late, dead-letters, labels, deliveries, early (and scores, where switched on) -> Elasticsearch."""
     topics = topic_names(settings) | {kind: settings.topic(kind) for kind in (DELIVERIES, EARLY)}
@@ -178,6 +179,7 @@ def index_job(
             stopping=stopping,
             on_outcome=on_outcome,
             prepare=prepare,
+            is_prepared=is_prepared,
         ),
         checkpoint=str(settings.checkpoint("index")),
         max_records_per_batch=most_records(settings),

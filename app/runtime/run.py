@@ -21,6 +21,7 @@ from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from app.search import aliases
 from app.search.connection import elasticsearch_connection
+from app.search.mappings import has_templates
 from app.search.old_names import refuse_old_names
 from app.versions import locks, violations
 from app.versions.pinned_configuration import pin_configuration
@@ -74,7 +75,13 @@ def make_job(
         health.on_wait(name)
         return stopping.wait(seconds)
 
-    return jobs.index_job(settings, waits, prepare=partial(prepare_indices, settings), quarantine=unread)
+    return jobs.index_job(
+        settings,
+        waits,
+        prepare=partial(prepare_indices, settings),
+        is_prepared=partial(has_templates, version=settings.version),
+        quarantine=unread,
+    )
 
 
 @contextmanager

@@ -158,6 +158,16 @@ def ensure_templates(
         raise not_done(what, version, error) from error
 
 
+def has_templates(client: Elasticsearch, version: str) -> bool:
+    """Whether the index templates of a version are there, and those that all versions share."""
+    # A server answers 404 when there are none.
+    answer = client.options(ignore_status=404).indices.get_index_template(
+        name=PREFIX + "*", filter_path="index_templates.name"
+    )
+    names = {template["name"] for template in answer.body.get("index_templates", [])}
+    return names >= {*map(alias_of, SHARED), *(alias_of(kind, version) for kind in INDEX_KINDS)}
+
+
 def template(
     kind: str, version: str, live: bool, settings: dict[str, Any], shown: dict[str, Any] | None = None
 ) -> dict[str, Any]:

@@ -29,6 +29,7 @@ log = structlog.get_logger()
 
 Stopping = Callable[[float], bool]
 Prepare = Callable[[Elasticsearch], object]
+IsPrepared = Callable[[Elasticsearch], bool]
 Rows = NDArray[np.int64]
 Result = tuple[int, Mapping[str, Any]]  # of a document: status, error
 SOURCE_POSITION = ("topic", "partition", "offset", "timestamp")
@@ -372,14 +373,22 @@ def write(found: DataFrame, elastic: Elastic, parameters: BulkParameters) -> Out
     return total
 
 
-def write_all(found: DataFrame, elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> Outcome:
+def write_all(
+    found: DataFrame,
+    elastic: Elastic,
+    parameters: BulkParameters,
+    stopping: Stopping,
+    before: Callable[[], object] = lambda: None,
+) -> Outcome:
     """Send documents until all are settled or refused, however long the cluster is away.
 
     `stopping(seconds)` waits so long, or less when the job stops, and answers whether it was, as `threading.Event.wait`
-    does. Raises ServiceUnavailable when the job stops: the batch is not done then and will come again.
+    does. `before` is called before each attempt: the cluster may come back with nothing in it. Raises ServiceUnavailable when
+    the job stops: the batch is not done then and will come again.
     """
     retries, since = 0, time.monotonic()
     while True:
+        before()
         outcome = write(found, elastic, parameters)
         outcome.retries += retries
         if not outcome.unfinished:
@@ -410,6 +419,15 @@ def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameter
             raise ServiceUnavailable(stopped_while_waiting(elastic))
         wait_until_there(elastic, parameters, stopping)
         delay = min(2 * delay, parameters.longest_delay_seconds)
+
+
+def lacks_preparation(elastic: Elastic, is_prepared: IsPrepared) -> bool:
+    """Whether the cluster answers, and no longer has what was prepared. One that is away is waited for where documents are sent."""
+    with elastic.connect() as client:
+        try:
+            return not is_prepared(client)
+        except (ApiError, TransportError, ValueError, RecursionError):
+            return False
 
 
 def stopped_while_waiting(elastic: Elastic) -> str:

@@ -16,10 +16,12 @@ from models.records.records import LETTER_BYTES, RefusedRecord
 from pipelines.elasticsearch.bulk import (
     BulkParameters,
     Elastic,
+    IsPrepared,
     Outcome,
     Prepare,
     Refused,
     Stopping,
+    lacks_preparation,
     until_prepared,
     write_all,
 )
@@ -41,22 +43,28 @@ def sink(
     parameters: BulkParameters | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
     prepare: Prepare | None = None,
+    is_prepared: IsPrepared = lambda client: True,
 ) -> BatchSink:
     """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
 
     `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it returns True
     while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` is called after
     every batch, for metrics. `prepare` gets a client before the first batch, to put templates: a job that starts while the
-    cluster is away waits as any other does, and the jobs beside it run.
+    cluster is away waits as any other does, and the jobs beside it run. It is called again where `is_prepared` says, before
+    documents are sent, that they are gone: without templates documents would make indices that have no alias, which nobody sees.
     """
     sending = parameters or BulkParameters()
     prepared = threading.Event()
 
-    def write(found: DataFrame, batch_id: int) -> None:
-        if prepare is not None and not prepared.is_set():
+    def put_what_is_missing() -> None:
+        if prepare is not None and (not prepared.is_set() or lacks_preparation(elastic, is_prepared)):
+            if prepared.is_set():
+                log.warning("index templates are gone from Elasticsearch, and put again", url=elastic.url)
             until_prepared(elastic, prepare, sending, stopping)
             prepared.set()
-        outcome = write_all(newest(found), elastic, sending, stopping)
+
+    def write(found: DataFrame, batch_id: int) -> None:
+        outcome = write_all(newest(found), elastic, sending, stopping, put_what_is_missing)
         post(found.sparkSession, outcome.refused, topics, kafka)
         log.debug(
             "batch indexed", batch=batch_id, written=outcome.written, settled=outcome.settled, retries=outcome.retries

@@ -23,7 +23,7 @@ from app.core.ports import free_port
 from app.core.settings import Settings
 from app.embedded.stack_state import Addresses
 from app.search import aliases, old_names
-from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, versions
+from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, has_templates, versions
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
 from benchmarks.chaos.http_faults import CUT, FaultyProxy
@@ -263,6 +263,33 @@ def test_templates_wait_for_a_server_that_refuses(url: str, client: Elasticsearc
         assert len(calls) >= 3
     found = client.indices.get_index_template(name=f"kappa-scores-{version}")
     assert [template["name"] for template in found["index_templates"]] == [f"kappa-scores-{version}"]
+
+
+def test_a_cluster_that_comes_back_empty_gets_its_templates_again(
+    spark: SparkSession, url: str, client: Elasticsearch, version: str
+) -> None:
+    def prepare(connected: Elasticsearch) -> None:
+        ensure_templates(connected, version, live=False)
+
+    topics = {"late": "late", "dead-letters": "dead-letters"}
+    is_prepared = partial(has_templates, version=version)
+    write = sink(
+        topics,
+        Elastic(url),
+        Kafka("nowhere"),
+        stopping=never,
+        parameters=QUICK,
+        prepare=prepare,
+        is_prepared=is_prepared,
+    )
+    write(frame(spark, [score(version, 0)]), 0)
+    drop_version(client, version)
+    with capture_logs() as logged:
+        write(frame(spark, [score(version, 1)]), 1)
+    assert set(written(client, version, "scores")) == {"s1"}, "found under the alias"
+    assert [one["event"] for one in logged if one["log_level"] == "warning"] == [
+        "index templates are gone from Elasticsearch, and put again"
+    ]
 
 
 def test_a_template_that_the_server_refuses_holds_up_the_job_and_ends_nothing(url: str) -> None:
