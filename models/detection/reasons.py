@@ -43,11 +43,12 @@ def number(value: float, further: int = 0) -> str:
     if not math.isfinite(value):
         return "unknown"
     size = abs(value)
-    for unit, sign in LARGE:
-        if size >= unit:
-            return f"{value / unit:.{3 + further}g}{sign}"
+    for unit, sign in LARGE if size >= LARGE[-1][0] else ():
+        shown = f"{value / unit:.{3 + further}g}"
+        if abs(float(shown)) >= 1:  # as it is rounded: 999.7M is 1G in three digits
+            return f"{shown}{sign}"
     if value == round(value):
-        return f"{value:.0f}"
+        return f"{value + 0.0:.0f}"  # no -0
     if size >= 1000:
         return f"{value:.{further}f}"
     if size >= 10:
