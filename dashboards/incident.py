@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import streamlit as st
@@ -137,7 +138,8 @@ def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
             icon=":material/search_off:",
         )
         return
-    head(found.incident, view, found.read)
+    began = found.episodes.rows["since"].min() if len(found.episodes.rows) else None
+    head(found.incident, view, found.read, began)
     early_alarms.show_first(found.first_seen, view)
     evidence.show_causes(found.incident, view)
     show_done(found, view)
@@ -191,17 +193,12 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         )
 
 
-def head(of: Incident, view: View, read: datetime) -> None:
-    """How bad, what, where, since when; one that is open lasts until it was `read`, as on the first page."""
+def head(of: Incident, view: View, read: datetime, began: datetime | None) -> None:
+    """How bad, what, where, since when; its first episode `began` then."""
     st.markdown(f"### {severity_badge(of.severity)} {plain(of.reason)}")
     state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
-    lasts = duration(max((of.until or read) - of.since, timedelta()))
-    if of.until is not None:
-        ends = f"until {local_text(of.until, view.zone)} ({lasts})"
-    else:
-        ends = f"not over yet ({lasts}) · latest evidence {clock(of.latest, view.zone)}"
     st.markdown(f"**Where**: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
-    st.markdown(f"**Since when**: {local_text(of.since, view.zone)}, {ends}")
+    st.markdown(f"**Since when**: {since_when(of, view.zone, read, began)}")
     points = f"{of.points} of 100 points" if of.points is not None else "no severity"
     reach = scoped(of.about)
     facts = [points, plural(of.novelties, "episode"), *([reach] if reach else [])]
@@ -213,6 +210,20 @@ def head(of: Incident, view: View, read: datetime) -> None:
     address = links.kibana("novelties", of.shown, links.any_of("_id", of.episodes[:IN_ADDRESS]))
     if address and of.episodes:
         st.link_button("Its episodes in Kibana", address, icon=":material/open_in_new:")
+
+
+def since_when(of: Incident, zone: ZoneInfo, read: datetime, began: datetime | None) -> str:
+    """From when to when; one that is open lasts until it was `read`, as on the first page.
+
+    When an incident began never changes once it is published, but an episode that `began` earlier may join it later: it is named.
+    """
+    lasts = duration(max((of.until or read) - of.since, timedelta()))
+    if of.until is not None:
+        ends = f"until {local_text(of.until, zone)} ({lasts})"
+    else:
+        ends = f"not over yet ({lasts}) · latest evidence {clock(of.latest, zone)}"
+    earlier = f" · with an episode since {clock(began, zone)}" if began is not None and began < of.since else ""
+    return f"{local_text(of.since, zone)}, {ends}{earlier}"
 
 
 def show_done(found: Found, view: View) -> None:

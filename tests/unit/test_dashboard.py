@@ -5,6 +5,7 @@ import re
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,11 @@ from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 
 from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
+from dashboards.incident import since_when
 from dashboards.navigation import PAGES
 from dashboards.queries import Connection, QueryError, newest_event, span_of
 from dashboards.queries.episodes import FRESH
+from dashboards.queries.incident import of_document
 from dashboards.words import how_often, in_words
 
 PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
@@ -319,3 +322,13 @@ def test_the_likely_causes_of_an_incident_are_in_order_and_a_change_is_marked() 
     )
     assert second == "2. **vm-1**: cpu of vm-1 went 9.0 times · since Sat 21 Nov, 12:00"
     assert not causes_part([]).subheader
+
+
+def test_an_incident_says_when_an_episode_of_it_began_before_it() -> None:
+    document = {"@timestamp": "2026-11-21T12:00:00Z", "event": {"end": "2026-11-21T12:30:00Z"}}
+    closed, utc, read = of_document("0123", "live", document), ZoneInfo("UTC"), datetime(2026, 11, 21, 13, tzinfo=UTC)
+    usual = "2026-11-21 12:00:00 UTC, until 2026-11-21 12:30:00 UTC (30 min)"
+    for began in (None, closed.since):
+        assert since_when(closed, utc, read, began) == usual
+    earlier = closed.since - timedelta(minutes=40)
+    assert since_when(closed, utc, read, earlier) == f"{usual} · with an episode since Sat 21 Nov, 11:20"
