@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 By = Annotated[str | None, typer.Option(help="Who has it done, for the record. Default: who runs this.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
+APART_SECONDS = 30.0  # between two lines of progress where there is no terminal
 
 
 def promote(
@@ -69,21 +71,29 @@ def done(what: PromotionPlan, dry_run: bool, by: str | None, as_json: bool) -> N
 
 
 @contextmanager
-def progress() -> Iterator[OnProgress]:
-    """A line on stderr where that is a terminal: the window that the candidate has reached, and how far behind it is."""
-
-    if logs.are_json() or not err.is_terminal:
-        yield lambda at: None
+def progress(clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
+    """How far the candidate is: a line on stderr that changes where that is a terminal, else a line every 30 s."""
+    if err.is_terminal and not logs.are_json():
+        with err.status("starting") as status:
+            yield lambda at: status.update(progress_line(at))
         return
-    with err.status("starting") as status:
+    due = clock() + APART_SECONDS
 
-        def on_progress(at: PromotionProgress) -> None:
-            lag = at.lag_seconds
-            behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
-            goal = "" if at.agreed is None else f"; going over after {iso_or(at.agreed, '')}"
-            status.update(f"caught up to {iso_or(at.new, 'nothing yet')}{behind}{goal}")
+    def on_progress(at: PromotionProgress) -> None:
+        nonlocal due
+        if clock() >= due:
+            due = clock() + APART_SECONDS
+            report(progress_line(at))
 
-        yield on_progress
+    yield on_progress
+
+
+def progress_line(at: PromotionProgress) -> str:
+    """The window that the candidate has reached, and how far behind it is."""
+    lag = at.lag_seconds
+    behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
+    goal = "" if at.agreed is None else f"; going over after {iso_or(at.agreed, '')}"
+    return f"caught up to {iso_or(at.new, 'nothing yet')}{behind}{goal}"
 
 
 def summary(made: Mapping[str, Any]) -> str:
