@@ -27,6 +27,7 @@ STAMP := $(VENV)/kappa-setup
 INPUTS := pyproject.toml requirements/build.txt requirements/dev.txt app/embedded/jars.toml app/embedded/ivy.xml
 
 # What is installed has the hash that requirements/*.txt names, what it is built with included; of this folder there is none.
+# This folder comes before its packages: pip would hold theirs against what it wanted when it was installed last, and print an error.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 LOCK = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 \
 	$(if $(PACKAGE),--upgrade-package $(PACKAGE))
@@ -52,7 +53,7 @@ setup:
 			echo "setup: $(PYTHON) lacks the module venv: install it (Debian: python3-venv)" >&2; exit 1; }; \
 		echo "setup: installing Python packages into $(VENV) (2 GB on disk, some minutes)" && \
 		{ [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); } && \
-		$(INSTALL) -r requirements/build.txt && $(INSTALL) -r requirements/dev.txt && $(INSTALL) --no-deps -e . && \
+		$(INSTALL) -r requirements/build.txt && $(INSTALL) --no-deps -e . && $(INSTALL) -r requirements/dev.txt && \
 		$(BIN)/python -m app.embedded.jars && \
 		$(BIN)/python -m models && \
 		echo "$$wanted" > $(STAMP) && echo "setup: done"; \
