@@ -91,14 +91,14 @@ def name_of(host: int, metric: int, long: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Case:
+class HostParts:
     most: int
     capacity: int
     parts: list[dict[bytes, int]]  # sums of each batch and partition
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> HostParts:
     source = random.Random(draw(st.integers(0, 2**32)))
     hosts, long = draw(st.integers(1, 40)), draw(st.sampled_from((0, 0, 1, 7)))
     names = [
@@ -110,7 +110,7 @@ def cases(draw: st.DrawFn) -> Case:
         {name: source.choice((1, 1, 2)) for name in source.sample(names, source.randint(0, len(names)))}
         for _ in range(draw(st.integers(1, 8)))
     ]
-    return Case(draw(st.integers(1, 30)), draw(st.integers(1, 120)), parts)
+    return HostParts(draw(st.integers(1, 30)), draw(st.integers(1, 120)), parts)
 
 
 def together(parts: Iterable[Sums]) -> dict[bytes, int]:
@@ -121,7 +121,7 @@ def together(parts: Iterable[Sums]) -> dict[bytes, int]:
     return dict(found)
 
 
-def merged(spark: SparkSession, case: Case, source: random.Random) -> bytes:
+def merged(spark: SparkSession, case: HostParts, source: random.Random) -> bytes:
     """All parts in some order, grouped in some way."""
     java: Any = spark
     aggregator = java._jvm.kappa.MergedSums(case.capacity)
@@ -138,7 +138,7 @@ def merged(spark: SparkSession, case: Case, source: random.Random) -> bytes:
 @settings(max_examples=150, deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**32))
 def test_what_is_needed_is_the_same_in_every_order_and_grouping_of_merges(
-    spark: SparkSession, case: Case, seed: int
+    spark: SparkSession, case: HostParts, seed: int
 ) -> None:
     found = series_of(merged(spark, case, random.Random(seed)))
     wanted = needed(together(case.parts), case.most, case.capacity)
@@ -150,7 +150,7 @@ def test_of_more_hosts_than_there_is_room_for_one_more_is_left_of_those_with_the
     spark: SparkSession, hosts: int
 ) -> None:
     sums = [{name_of(host, metric, 0): 1 for host in range(hosts)} for metric in range(4)]
-    found = series_of(merged(spark, Case(10, 50, sums), random.Random(1)))
+    found = series_of(merged(spark, HostParts(10, 50, sums), random.Random(1)))
     assert found == needed(together(sums), 10, 50)
     left = 51 if hosts > 50 else 50
     assert {host_of(name) for name in found} == set(in_order({b"host-%d" % h for h in range(hosts)})[:left])
