@@ -102,7 +102,7 @@ def proxy(elasticsearch: str, rule: Rule = as_it_is, port: int = 0) -> Iterator[
             """Nothing on stderr."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
