@@ -40,7 +40,7 @@ MOST = 500  # lines of one place that count
 HEAP_MIB = 512
 BEFORE_PLACE, END = "\u241e", "\u241f"  # around the place: no server writes these
 LAYOUT = f"""<Configuration status="ERROR" shutdownHook="disable"><Appenders><File name="file" fileName="${{sys:kappa.log}}">
-<PatternLayout pattern="%d %p [%t] %c{{1}}: %m{BEFORE_PLACE}%C:%L{END}%n" charset="UTF-8"/></File></Appenders>
+<PatternLayout alwaysWriteExceptions="false" pattern="%d %p [%t] %c{{1}}: %m{BEFORE_PLACE}%C:%L{END}%n" charset="UTF-8"/></File></Appenders>
 <Loggers><Root level="debug"><AppenderRef ref="file"/></Root></Loggers></Configuration>"""
 _WRAPPER = re.compile(r"[\w.$]*Logg(?:er|ing)\w*:")  # of Scala's loggers: the place behind it is unknown
 _WORD = re.compile("[A-Za-z]{2,}")

@@ -109,7 +109,7 @@ HEADER = (
 # What is left of a header when its time is masked, or where it has none: a level, or fields as `time=... level=...`
 _BARE_LEVELS = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|FATAL|CRITICAL"
 REST = (
-    rf"^(?=[A-Z\[]|(?:time|ts|timestamp|level|lvl)=)"
+    rf"^ ?(?=[A-Z\[]|(?:time|ts|timestamp|level|lvl)=)"
     rf"(?:(?:time|ts|timestamp|level|lvl|severity|caller|logger)=\S{{1,160}}+\s++"
-    rf"|(?:{_BARE_LEVELS})(?::\s*+|\s++)|\[(?:{_BARE_LEVELS})\]:?\s++){{1,8}}(?=\S)"
+    rf"|(?:{_BARE_LEVELS})(?::\s*+|\s++)|\[(?:{_BARE_LEVELS})\]:?\s++){{1,64}}(?=\S)"
 )

@@ -70,8 +70,26 @@ _ADDRESSES: tuple[Mask, ...] = (
     ),
 )
 
+
+def _balanced(opening: str, closing: str) -> str:
+    """A pair of brackets with what is between them: two more of its kind in one another at most."""
+    other = f"[^{opening}{closing}]{{1,2048}}+"
+    found = f"{opening}[^{opening}{closing}]{{0,2048}}+{closing}"
+    for _ in range(2):
+        found = f"{opening}(?:{other}|{found}){{0,200}}+{closing}"
+    return found
+
+
 _NAMES: tuple[Mask, ...] = (
-    (r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,512}+\"|(?<![\w'])'[^']{0,512}+'(?![\w'])", "<str>"),
+    # "{'a': 1, 'b': None}", but neither JSON nor where a line begins: that may be the whole line
+    (r"(?<=[\s\S])(?=\{\s*+[^\s\"<])" + _balanced(r"\{", r"\}"), "<str>"),
+    (
+        r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,2048}+\"|(?<![\w'>])(?:[bBfFrRuU]{1,2})?'[^']{0,2048}+'(?![\w'<])",
+        "<str>",
+    ),
+    # an object as a language writes it: "<Thing at 0x7f12>", "Thing(a=1, b=[2])"
+    (r"(?<![\w<>-])<(?=[\w.]{2})(?:[^<>\"]{1,2048}+|<[^<>\"]{0,2048}+>){1,200}+>", "<str>"),
+    (r"(?<![\w.])[A-Za-z_][\w.$]{0,80}+(?=\([\w.]{1,64}+=)" + _balanced(r"\(", r"\)"), "<str>"),
     # base64: letters of both cases, and two digits or its end
     (
         r"(?<![\w+/=-])(?=[\w+/-]{20})(?=[\w+/-]{0,64}?[0-9][A-Za-z_+/-]{0,64}?[0-9]|[\w+/-]{20,1024}+=)(?=[\w+/-]{0,64}?[a-z])(?=[\w+/-]{0,64}?[A-Z])"
@@ -79,7 +97,7 @@ _NAMES: tuple[Mask, ...] = (
         "<num>",
     ),
     # a list of words: "=a,b:c", "a,b,c", "[a, b]"
-    (r"(?<==)[\w.-]{1,64}+(?:[,;#|+:][\w.-]{1,64}+){1,200}+(?![\w(=])", "<str>"),
+    (r"(?<==)[\w.-]{1,64}+(?:[,;#|+:][\w.-]{1,64}+){1,200}+(?![\w(=]|[,;#|+:]\S)", "<str>"),
     (r"(?<![\w,.=-])[\w-]{1,64}+(?:,[\w.-]{1,64}+){2,200}+(?![\w(=]|,\S)", "<str>"),
     (r"(?<=[\[({])[\w./:-]{1,64}+(?:, ?[\w./:-]{1,64}+){1,200}+(?=[\])}])", "<str>"),
     # relative paths and files: "./a", "a/b/c", "a.log"
@@ -89,6 +107,12 @@ _NAMES: tuple[Mask, ...] = (
     (
         r"(?<![\w.$@-])(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))[A-Za-z_][\w$-]*+(?:\.[A-Za-z_$][\w$-]*+){2,12}"
         r"(?:/[\w.$-]*+)?(?![\w(@]|\.\w)",
+        "<name>",
+    ),
+    # "orders.created", but no setting where a line begins or that is given a value, and no "e.g"
+    (
+        r"(?<=[\s(\[{,=:'<])(?!(?:e\.g|i\.e|a\.k)(?!\w))(?![\w.$-]{1,200}(?:Exception|Error)(?!\w))"
+        r"[A-Za-z_][\w$-]++\.[A-Za-z_$][\w$-]++(?![\w(@=:]|\.\w| ?=)",
         "<name>",
     ),
 )
@@ -101,13 +125,11 @@ _NUMBERS: tuple[Mask, ...] = (
         "<num>",
     ),
     (r"(?:(?<![A-Za-z0-9.>)-])[-+])?[0-9]++(?:[.,][0-9]++){0,40}+(?:[eE][-+]?[0-9]{1,3}(?!\w))?" + _UNIT, "<num>"),
-)
-
-_WORDS: tuple[Mask, ...] = (
+    # "[ann smith]", and a list of whatever: "[a b, <num>]"
     (
-        rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+"
-        r"(?=[,.;:)]?(?: |(?:\r?\n|[\r\u0085\u2028\u2029])?(?!\S|\s)))",
-        "$1 <user>",
+        r"(?<=\s)\[[\w.@:-]{1,64}+(?: [\w.@:-]{1,64}+){0,3}\](?![^\s,.;:])"
+        r"|(?<![\w\])>])\[(?=[^\[\]]{0,2048}(?:,|<[a-z]))(?!(?:<[a-z*]{1,5}>|[^\w\[\]<>])++\])(?:[^\[\]]{1,2048}+|\[[^\[\]]{0,2048}+\]){0,200}+\]",
+        "[<str>]",
     ),
 )
 
@@ -117,9 +139,15 @@ _GLUE = r"(?:[\w-]|\.(?!\.))"  # a word goes with the token in it: "blk_<num>"; 
 # What kind of thing varies is not certain (an id may have only digits), nor how many there are: a run of them is one `<*>`
 PLACES: tuple[Mask, ...] = (
     (rf"(?:(?<![\w.-])(?:[\w-]{{1,64}}+/){{0,4}}+{_GLUE}{{0,64}}+)?{_TOKEN}(?:{_GLUE}|{_TOKEN}){{0,200}}+", "<*>"),
-    (r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}]", ""),  # "12 bytes (0.1 KB)": the same number again, or nothing
-    (r"<?<\*>(?:[^\w<=]{0,200}+<?<\*>){0,200}+", "<*>"),
     (r" \s++|[^\S ]\s*+", " "),  # each but a single space
+    # "12 bytes (0.1 KB)": the same number again, or nothing
+    (r" [(\[{](?:<\*>|[^\w()\[\]{}<]){0,200}+[)\]}](?!\w)", ""),
+    (
+        rf"(?i)(?<!\w)(user|username|account) (?!(?:{_NOT_A_USER})(?!\w))[\w.@$<>-]{{1,64}}+"
+        r"(?=[,.;:)]?(?: |(?:\r?\n|[\r\u0085\u2028\u2029])?(?!\S|\s)))",
+        "$1 <*>",
+    ),
+    (r"<{0,9}<\*>(?:[^\w<=]{0,200}+<{0,9}<\*>){0,200}+", "<*>"),
     (REST, ""),
 )
 
@@ -130,7 +158,6 @@ MASKS: tuple[Mask, ...] = (
     *_ADDRESSES,
     *_NAMES,
     *_NUMBERS,
-    *_WORDS,
     *PLACES,
 )
 
