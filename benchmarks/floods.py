@@ -11,18 +11,17 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
+from app.kafka.score_log import shard_of
 from app.runtime.spark import own_session
+from pipelines.overflow import BUCKETS
 from pipelines.runner import PRODUCER
 from pipelines.spark_internals import java_array, jvm_of
 
 SENDER = Path(__file__).with_name("Flood.java")
 ALL = 10**12  # a word that no two records share
 HOST, HOSTS = "<host>", 200
-BUCKETS, SEED = 64, 42  # of `SeriesSums`, and of Spark's xxhash64
 OWN = '"@timestamp":"%s","host.name":"greedy"'
 LINE = f'{{{OWN},"service.name":"s","log.level":"info","message":"the word is <{ALL}>"}}'
 # labels that make a name of nearly 2,048 bytes, of letters of three bytes
@@ -75,12 +74,9 @@ class FloodSender:
 @cache
 def hosts_of_one_block() -> list[str]:
     """Names of hosts whose points are summed in one block, with those of an honest one."""
-
-    def bucket(name: str) -> int:
-        return xxhash.xxh64_intdigest(name.encode(), SEED) % BUCKETS
-
+    honest = shard_of("host-00000", BUCKETS)  # buckets are chosen as shards are
     names = (f"greedy{number}" for number in count())
-    return list(islice((name for name in names if bucket(name) == bucket("host-00000")), HOSTS))
+    return list(islice((name for name in names if shard_of(name, BUCKETS) == honest), HOSTS))
 
 
 @cache  # py4j knows a class by its name: a second one of the same name would not be called

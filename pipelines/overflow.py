@@ -256,7 +256,7 @@ def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParamet
     ranked = (
         joined.where(F.col("flooded"))
         .withColumn("hash", F.xxhash64("series"))
-        .withColumns({"rank": F.row_number().over(order), "before": before(order)})
+        .withColumns({"rank": F.row_number().over(order), "before": units_before(order)})
         .where(F.col("rank") <= most)  # a constant: partitions are cut before they are brought together
     )
     fits, shown = F.col("before") < most_rows(limits), F.col("before") < most_rows(limits) + SHOWN_NAMES
@@ -344,7 +344,7 @@ def within_shares(
     order = Window.partitionBy(*host, chosen).orderBy("hash", "series")
     ranked = (
         joined.withColumn("hash", F.xxhash64("series"))
-        .withColumns({"rank": F.row_number().over(order), "before": before(order)})
+        .withColumns({"rank": F.row_number().over(order), "before": units_before(order)})
         .where(~chosen | looked_at)
     )
     fits = F.col("before") < F.col("share")
@@ -358,9 +358,8 @@ def within_shares(
             F.max("rank").alias("rank"),
             F.max("hash").alias("hash"),
             F.count_if(fits).alias("kept"),
-            F.bool_or(~fits | (F.col("share") == 1)).alias(
-                "cut"
-            ),  # where one is left of each host, there may have been more of any
+            # where one is left of each host, there may have been more of any
+            F.bool_or(~fits | (F.col("share") == 1)).alias("cut"),
             F.min(name)["name"].alias("name"),
         )
     )
@@ -453,7 +452,7 @@ def host_of(series: Column) -> Column:
 
 def bucket_of(host: Column) -> Column:
     """The bucket of a quoted host, from 0: which are summed together (`SeriesSums.java`)."""
-    return F.pmod(F.xxhash64(host), F.lit(BUCKETS)).cast("int")
+    return shard_of(host, BUCKETS)
 
 
 def shard_of(host: Column, shards: int) -> Column:
@@ -466,7 +465,7 @@ def units() -> Column:
     return F.ceil(F.octet_length("series") / NAME_BYTES)
 
 
-def before(order: WindowSpec) -> Column:
+def units_before(order: WindowSpec) -> Column:
     """As how many the rows before a row count."""
     return F.sum(units()).over(order.rowsBetween(Window.unboundedPreceding, 0)) - units()
 

@@ -435,9 +435,8 @@ def recover(
     aside = None
     with locks.only_here(settings, sorted(names)):
         if what.start is not None:
-            start_position.mark_recovery(
-                settings
-            )  # without a torn begin.json a command that is given again would find nothing wrong
+            # Without a torn begin.json a command that is given again would find nothing wrong.
+            start_position.mark_recovery(settings)
         for file in what.unreadable:
             move_aside(settings, file, report)
         for job, damage in what.mend.items():

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 
 from app.core.report import Report, silent
+from app.supervision.parent import PYTHON
+from app.supervision.processes import python_path
 from models.core import compiled
 
 LOOK_SECONDS = 1.0
@@ -31,14 +31,12 @@ def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) ->
     if not compiled.is_missing():
         return
     report("compiling the models to machine code, once: about a minute of a processor")
-    command = [sys.executable, "-P", "-m", MODULE]
-    ours = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     with subprocess.Popen(
-        command,
+        [*PYTHON, MODULE],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": ours},
+        env=os.environ | {"PYTHONPATH": python_path()},
     ) as made:
         try:
             while True:

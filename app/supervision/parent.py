@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -28,7 +27,7 @@ import structlog
 from app.core import logs
 from app.supervision.link import ChildError, RestartHistory
 from app.supervision.policy import RestartLimits, RestartPolicy
-from app.supervision.processes import dump_stacks, end_session, wait_for_end, wake_when_parent_ends
+from app.supervision.processes import dump_stacks, end_session, python_path, wait_for_end, wake_when_parent_ends
 from app.supervision.progress import ProgressWatch
 
 log = structlog.get_logger()
@@ -89,9 +88,7 @@ def become_parent(what: SupervisedCommand) -> None:
     """Replace this process by the parent: its memory is given back, and its id stays."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # Modules come from where this one does, whatever the working directory holds.
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *([before] if before else [])])
+    os.environ["PYTHONPATH"] = python_path()
     os.execv(sys.executable, [*PYTHON, MODULE, what.to_json()])
 
 

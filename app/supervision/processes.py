@@ -12,11 +12,17 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
 SET_PARENT_DEATH_SIGNAL = 1
 POLL_SECONDS = 0.02
+
+
+def python_path() -> str:
+    """PYTHONPATH for a child: modules come from where this one does, whatever the working directory holds."""
+    return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
 
 
 def members(session: int) -> list[psutil.Process]:

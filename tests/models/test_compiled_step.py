@@ -153,29 +153,35 @@ def test_machine_code_is_there_for_every_state_that_a_model_can_have() -> None:
     assert len(compiled_step.step.signatures) == 1  # type: ignore[attr-defined]
 
 
+def made_of(script: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+    """What a Python of its own prints, that finds modules in these folders and in this project."""
+    paths = os.pathsep.join(map(str, [*folders, Path(__file__).parents[2]]))
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True)
+
+
+def write_times(folder: Path, **functions: str) -> None:
+    """A module `times` of compiled functions of x, by their names."""
+    texts = (f"@compiled\ndef {name}(x):\n    return {value}\n" for name, value in functions.items())
+    (folder / "times.py").write_text("from models.core.compiled import compiled\n\n" + "".join(texts))
+
+
 def test_machine_code_in_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    source = tmp_path / "doubled.py"
-    source.write_text("from models.core.compiled import compiled\n\n@compiled\ndef doubled(x):\n    return 2 * x\n")
+    write_times(tmp_path, times_2="2 * x")
     (tmp_path / "__pycache__").write_text("a file where the folder would be")
-    command = [sys.executable, "-c", "import doubled; print(doubled.doubled(4.0))"]
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    found = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True)
-    assert found.stdout == "8.0\n"
+    assert made_of("import times; print(times.times_2(4.0))", tmp_path).stdout == "8.0\n"
 
 
 def test_who_compiles_says_so_once_and_who_finds_machine_code_says_nothing(tmp_path: Path) -> None:
-    functions = "".join(f"@compiled\ndef times_{n}(x):\n    return {n} * x\n" for n in (2, 3))
-    (tmp_path / "times.py").write_text("from models.core.compiled import compiled\n\n" + functions)
-    command = [sys.executable, "-c", "import times; print(times.times_2(1.0), times.times_3(1.0), times.times_3(1))"]
-    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])}
-    first, second = (subprocess.run(command, env=given, capture_output=True, text=True, check=True) for _ in range(2))
+    write_times(tmp_path, times_2="2 * x", times_3="3 * x")
+    script = "import times; print(times.times_2(1.0), times.times_3(1.0), times.times_3(1))"
+    first, second = made_of(script, tmp_path), made_of(script, tmp_path)
     assert first.stdout == second.stdout == "2.0 3.0 3\n"
     assert first.stderr.count("\n") == 1 and "compiling" in first.stderr
     assert second.stderr == ""
 
 
 MISSING = """
-import os, sys
 from models.core import compiled
 import times
 print(compiled.is_missing())
@@ -185,28 +191,17 @@ print(compiled.is_missing())
 
 
 def test_machine_code_is_missing_until_it_has_been_made_and_never_where_it_cannot_be_kept(tmp_path: Path) -> None:
-    (tmp_path / "times.py").write_text(
-        "from models.core.compiled import compiled\n\n@compiled\ndef times_2(x):\n    return 2 * x\n"
-    )
-    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])}
-    command = [sys.executable, "-c", MISSING]
-    found = [subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout for _ in range(2)]
-    assert found == ["True\nFalse\n", "False\nFalse\n"]
-    (tmp_path / "times.py").write_text(
-        "from models.core.compiled import compiled\n\n@compiled\ndef times_2(x):\n    return x * 2\n"
-    )
+    write_times(tmp_path, times_2="2 * x")
+    assert made_of(MISSING, tmp_path).stdout == "True\nFalse\n"
+    assert made_of(MISSING, tmp_path).stdout == "False\nFalse\n"
+    write_times(tmp_path, times_2="x * 2")
     nowhere = "import os; os.access = lambda *_: False\n" + MISSING  # who runs the tests may write everywhere
-    found = [
-        subprocess.run([sys.executable, "-c", nowhere], env=given, capture_output=True, text=True, check=True).stdout
-    ]
-    assert found == ["False\nFalse\n"]
+    assert made_of(nowhere, tmp_path).stdout == "False\nFalse\n"
 
 
 def test_make_setup_makes_the_machine_code_of_every_function() -> None:
     script = "import models.__main__ as all_models; from models.core import compiled; all_models.main(); print(compiled.is_missing())"
-    given = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    found = subprocess.run([sys.executable, "-c", script], env=given, capture_output=True, text=True, check=True)
-    assert found.stdout == "False\n"
+    assert made_of(script).stdout == "False\n"
 
 
 def test_the_instruction_set_is_one_that_the_processor_has() -> None:
