@@ -29,12 +29,15 @@ WIDE = ",".join(f'"{chr(97 + i)}":"{chr(0x5B57) * 42}"' for i in range(15))
 # Telegraf's form, with 2,000 series of one of `HOSTS` hosts that are all summed in one block
 FIELDS = ",".join(f'"f{i}":1.5' for i in range(2_000))
 BATCH = f'{{"timestamp":%d,"tags":{{"host":"{HOST}"}},"fields":{{{FIELDS}}},"name":"x<{ALL}>"}}'
+# the same of a host of its own each, whose names have nearly as many bytes as one that counts once
+MANY = f'{{"timestamp":%d,"tags":{{"host":"greedy<{ALL}>","a":"{"a" * 100}","b":"{"b" * 100}"}},"fields":{{{FIELDS}}},"name":"x"}}'
 # name -> topic, record; %s is the time of the record, %d the same as epoch seconds, <host> one of `hosts_of_one_block` in turn
 FLOODS = {
     "series": ("telemetry", f'{{{OWN},"service.name":"s<200000>","metric.name":"x<{ALL}>","metric.value":1.5}}'),
     "hosts": ("telemetry", f'{{"@timestamp":"%s","host.name":"greedy<{ALL}>","metric.name":"x","metric.value":1.5}}'),
     "label-values": ("telemetry", f'{{{OWN},"metric.name":"x","metric.value":1.5,"labels":{{"id":"<{ALL}>"}}}}'),
     "one-block": ("telemetry", BATCH),
+    "all-blocks": ("telemetry", MANY),
     "wide-names": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":1.5,"labels":{{{WIDE}}}}}'),
     "refused": ("telemetry", f'{{{OWN},"metric.name":"x<{ALL}>","metric.value":"%s"}}'),
     "templates": ("logs", LINE),

@@ -8,6 +8,7 @@ the sha256 of each jar, and its Maven group for the bill of materials: nothing e
 sizes and times makes the check quick.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -276,15 +277,19 @@ def main(arguments: list[str]) -> int:
     def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
-    locking = "--lock" in arguments
-    folders = [Path(argument) for argument in arguments if argument != "--lock"]
-    folder = folders[0] if folders else PROJECT / ".kappa" / "jars"
+    parser = argparse.ArgumentParser(
+        prog="python -m app.embedded.jars",
+        description="Fetch the jars of Kafka, Elasticsearch and Spark that are missing or damaged.",
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=PROJECT / ".kappa" / "jars", help="where the jars lie")
+    parser.add_argument("--lock", action="store_true", help="write jars.toml again, after a change of ivy.xml")
+    asked = parser.parse_args(arguments)
     try:
-        if locking:
-            lock(folder, say)
+        if asked.lock:
+            lock(asked.folder, say)
         else:
-            ensure_jars(folder, say)
-            ensure_compiled(folder, say)
+            ensure_jars(asked.folder, say)
+            ensure_compiled(asked.folder, say)
     except StackError as error:
         say(str(error))
         return 1
