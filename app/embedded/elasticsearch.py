@@ -14,6 +14,7 @@ from app.embedded.jvm import Jvm, JvmCommand
 from app.embedded.server_options import server_options
 
 _YELLOW_SECONDS = 60
+_HEALTH = ("green", "yellow", "red")
 
 # A module is a folder with this file and its jars; without `modulename` it is loaded as plain classes.
 _NETTY_MODULE = """\
@@ -78,6 +79,8 @@ def start_elasticsearch(jvm: Jvm, home: Path, port: int, transport_port: int) ->
     """Start it and return the node, once its indices answer; py4j's Py4JError or StackError if it does not."""
     java = jvm.connect()
     java.org.elasticsearch.common.logging.LogConfigurator.configureESLogging()
+    # Its subclasses and it need one another to be loaded: two threads of which each begins with another one wait for ever.
+    java.java.lang.Class.forName("org.elasticsearch.ElasticsearchException")
     builder = java.org.elasticsearch.common.settings.Settings.builder()
     for key, value in elasticsearch_settings(home, port, transport_port).items():
         builder.put(key, value)
@@ -104,6 +107,18 @@ def cluster_health(port: int, wait_seconds: int) -> str:
     except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
         msg = f"Elasticsearch does not answer on {LOOPBACK}:{port}: {error}"
         raise StackError(msg) from error
+    finally:
+        connection.close()
+
+
+def elasticsearch_answers(port: int, wait_seconds: float) -> bool:
+    """Whether it says how it is, be that red. One that hangs may still take connections, and answer for an address that it does not know."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=wait_seconds)
+    try:
+        connection.request("GET", "/_cluster/health")
+        return json.loads(connection.getresponse().read())["status"] in _HEALTH
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return False
     finally:
         connection.close()
 

@@ -1,5 +1,7 @@
 """A real Kafka broker in a JVM of its own: KRaft, broker and controller in one, on loopback only."""
 
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from app.embedded.server_options import server_options
 
 _LARGEST_MESSAGE_BYTES = 2 * 1024 * 1024
 _CLUSTER_ID = "a2FwcGEta2FwcGEta2FwcA"  # any 16 bytes in base64: there is one broker only
+_API_VERSIONS = 18
 _REPLACED = ("log4j-", "slf4j-api-")
 
 
@@ -91,6 +94,18 @@ def start_kafka(
     server = java.kafka.server.KafkaRaftServer(config, java.org.apache.kafka.common.utils.Time.SYSTEM)
     server.startup()
     return server
+
+
+def kafka_answers(port: int, wait_seconds: float) -> bool:
+    """Whether it says which requests it knows, the first question of every client."""
+    try:
+        with socket.create_connection((LOOPBACK, port), wait_seconds) as connection:
+            connection.sendall(
+                struct.pack(">ihhih", 10, _API_VERSIONS, 0, 1, -1)
+            )  # length, key, version, number, no name
+            return len(connection.recv(4)) > 0
+    except OSError:
+        return False
 
 
 def stop_kafka(server: Any) -> None:

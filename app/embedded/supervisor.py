@@ -1,11 +1,12 @@
-"""The process that owns the embedded Kafka and Elasticsearch: starts both, starts again the one that ends by itself, ends both.
+"""The process that owns the embedded Kafka and Elasticsearch: starts both, starts again the one that ends or hangs, ends both.
 
     python -m app.embedded.supervisor JSON        (started by app.embedded.stack, never by hand)
 
 It reports its progress on stdout, one JSON object a line: {"report": text}, then {"ready": true}, {"busy": true} or
 {"error": text}. A tied stack ends with its owner: when stdin closes, or when the owner's process is gone (a forked
-child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm. A server that ends by itself is
-started again on its ports and data, after growing waits; after five starts in a row in vain the whole stack ends.
+child of the owner may hold the pipe open). Servers end with this process, see app.embedded.jvm. A server that ends by itself, or
+has not answered for two minutes, is started again on its ports and data, after growing waits; after five starts in a row in vain the
+whole stack ends.
 """
 
 import contextlib
@@ -31,6 +32,7 @@ from app.core.errors import StackError
 from app.core.file_lock import file_lock
 from app.core.ports import LOOPBACK, free_port, required_port
 from app.embedded.elasticsearch import (
+    elasticsearch_answers,
     elasticsearch_command,
     elasticsearch_version,
     start_elasticsearch,
@@ -38,7 +40,7 @@ from app.embedded.elasticsearch import (
 )
 from app.embedded.jars import Jars
 from app.embedded.jvm import Jvm, JvmCommand
-from app.embedded.kafka import kafka_command, kafka_version, start_kafka, stop_kafka
+from app.embedded.kafka import kafka_answers, kafka_command, kafka_version, start_kafka, stop_kafka
 from app.embedded.stack_state import ProcessId, ServiceState, StackState, read_state, write_state
 from app.supervision.policy import RestartLimits, RestartPolicy
 
@@ -48,6 +50,8 @@ _START_SECONDS = 180.0  # 6 s on an idle machine, 35 s on one with many times it
 _STOP_SECONDS = 20.0
 _LEFTOVER_SECONDS = 5.0
 _GOOD_SECONDS = 30.0  # a server that ran for so long was well
+_ASK_SECONDS = 10.0  # between two questions to a server, and how long it has for an answer
+_MOST_UNANSWERED = 12  # questions in a row: it hangs
 _LIMITS = RestartLimits(good_seconds=0.0, most_in_vain=5)
 
 
@@ -79,7 +83,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Server:
-    """How to run one server: `start(jvm, home, port, internal port)` returns the handle that `stop` takes."""
+    """How to run one server: `start(jvm, home, port, internal port)` returns the handle that `stop` takes.
+
+    `answers(port, seconds)` returns whether it works.
+    """
 
     title: str
     setting: str
@@ -88,6 +95,7 @@ class Server:
     command: JvmCommand
     start: Callable[[Jvm, Path, int, int], Any]
     stop: Callable[[Any], None]
+    answers: Callable[[int, float], bool]
 
 
 def main(arguments: list[str]) -> int:
@@ -111,7 +119,7 @@ def main(arguments: list[str]) -> int:
 
 @dataclass
 class WatchedServer:
-    """A server that has been started: when it was up, or when it is to be started again, or what starts it now."""
+    """A server that has been started: when it was up, or when it is to be started again, or what starts it now; how it has answered since."""
 
     name: str
     server: Server
@@ -119,6 +127,9 @@ class WatchedServer:
     due: float | None = None
     starting: "Future[Any] | None" = None
     deadline: float = 0.0
+    question: "Future[bool] | None" = None
+    asked: float = 0.0
+    unanswered: int = 0
     policy: RestartPolicy = field(default_factory=lambda: RestartPolicy(_LIMITS, random.random))
 
 
@@ -208,7 +219,9 @@ class Supervisor:
     def _watch(self, servers: dict[str, Server]) -> str:
         """Start again what ends by itself, until there is a reason to stop; StackError where that is in vain."""
         watched = [WatchedServer(name, server) for name, server in servers.items()]
-        with contextlib.closing(_Threads(len(watched))) as threads:
+        with contextlib.closing(
+            _Threads(2 * len(watched))
+        ) as threads:  # one that starts a server, and one that asks it
             while True:
                 reason = self._stop_reason()
                 if reason:
@@ -229,7 +242,7 @@ class Supervisor:
             if one.starting.done():
                 try:
                     self.handles[one.name] = one.starting.result()
-                    one.starting, one.up = None, now
+                    one.starting, one.question, one.up, one.unanswered = None, None, now, 0
                     _log(f"{one.server.title} is up again")
                 except StackError as error:
                     self._ended(one, str(error))
@@ -237,8 +250,21 @@ class Supervisor:
                 self._ended(one, str(jvm.failure(f"not up after {_START_SECONDS:.0f} s")))
         elif jvm.process.poll() is not None:
             self._ended(one, str(jvm.failure(f"ended with code {jvm.process.returncode}")))
+        elif self._hangs(one, threads, now):
+            self._ended(one, str(jvm.failure(f"has not answered {_MOST_UNANSWERED} times in a row")))
         elif now - one.up > _GOOD_SECONDS:
             one.policy.progressed(now)
+
+    def _hangs(self, one: "WatchedServer", threads: "_Threads", now: float) -> bool:
+        """Ask a server from time to time whether it works. Questions are counted, so that time in which this process did not run is none."""
+        if one.question is None:
+            if now - max(one.asked, one.up) > _ASK_SECONDS:
+                one.asked = now
+                one.question = threads.submit(one.server.answers, self.services[one.name].port, _ASK_SECONDS)
+        elif one.question.done():
+            one.unanswered = 0 if one.question.result() else one.unanswered + 1
+            one.question = None
+        return one.unanswered >= _MOST_UNANSWERED
 
     def _ended(self, one: "WatchedServer", why: str) -> None:
         """A server has ended: decide when to start it again. StackError where that has been in vain too often."""
@@ -282,6 +308,7 @@ def _servers(task: Task, home: Path) -> dict[str, Server]:
             command=kafka_command(home, jars, task.kafka_heap_mib),
             start=start_kafka,
             stop=stop_kafka,
+            answers=kafka_answers,
         )
     if task.elasticsearch:
         servers["elasticsearch"] = Server(
@@ -292,6 +319,7 @@ def _servers(task: Task, home: Path) -> dict[str, Server]:
             command=elasticsearch_command(home, jars, task.elasticsearch_heap_mib),
             start=start_elasticsearch,
             stop=stop_elasticsearch,
+            answers=elasticsearch_answers,
         )
     return servers
 

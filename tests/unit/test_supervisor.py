@@ -49,12 +49,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[C
     monkeypatch.setattr(supervisor, "_send", lambda message: None)
     read_end, write_end = os.pipe()
 
-    def made(start: Callable[[Any], Any]) -> Supervisor:
+    def made(start: Callable[[Any], Any], answers: Callable[[int, float], bool] = lambda *_: True) -> Supervisor:
         def starting(jvm: Any, *_: Any) -> Any:
             return start(jvm)
 
         command = JvmCommand("idle", (), (), tmp_path / "log")
-        server = Server("Idle", "stack.kafka_port", "1", 0, command, starting, lambda handle: None)
+        server = Server("Idle", "stack.kafka_port", "1", 0, command, starting, lambda handle: None, answers)
         monkeypatch.setattr(supervisor, "_servers", lambda task, home: {"kafka": server})
         found = Supervisor(Task(str(tmp_path), str(tmp_path), True, False, 0, 0, 1, 1), read_end)
         found.stop_writing = write_end  # type: ignore[attr-defined]
@@ -90,6 +90,33 @@ def test_a_server_that_ends_is_started_again_on_its_port(run: Any, tmp_path: Pat
     final = read_state(tmp_path)
     assert final is not None
     assert final.phase == "stopped"
+
+
+def test_a_server_that_does_not_answer_many_times_in_a_row_is_started_again(
+    run: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(supervisor, "_ASK_SECONDS", 0.01)
+    starts: list[int] = []
+    asked: list[int] = []  # which start of the server was asked
+
+    def start(jvm: IdleServer) -> str:
+        starts.append(jvm.process.pid)
+        return "up"
+
+    def answers(port: int, seconds: float) -> bool:
+        asked.append(len(starts))
+        if len(starts) == 2 and asked.count(2) > 2 * supervisor._MOST_UNANSWERED:
+            os.write(ours.stop_writing, b"x")
+        # The first one answers no more after a while; the second is slow at times.
+        return asked.count(1) < 5 if len(starts) == 1 else asked.count(2) % 5 == 0
+
+    ours = run(start, answers)
+    ours.run()
+    assert len(set(starts)) == 2
+    assert asked.count(1) == 4 + supervisor._MOST_UNANSWERED
+    written = capfd.readouterr().err
+    assert "idle: has not answered 12 times in a row; starting it again in" in written
+    assert "Idle is up again" in written
 
 
 def test_a_server_that_never_comes_up_again_ends_the_stack_with_a_reason(run: Any, capfd: Any) -> None:
