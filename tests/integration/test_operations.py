@@ -258,7 +258,8 @@ def test_jobs_go_on_after_their_process_was_killed_or_stopped(
         hit.send_signal(number)
         killed = wall_clock()
         process.wait(lambda: "jobs start again" in process.output, 120, "the restart")
-        assert not hit.is_running()
+        # It has ended, whether or not whoever inherits it has asked for its exit code.
+        assert not hit.is_running() or hit.status() == psutil.STATUS_ZOMBIE
         process.wait(lambda: goes_on(killed), 240, "statistics after the restart")
         process.stop()
     assert ("jobs hang" in process.output) == (number == signal.SIGSTOP)
