@@ -19,7 +19,6 @@ are spread evenly, so among n of them the k-th least is about k / n of the way (
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -52,8 +51,10 @@ MOST_DIGITS = 12  # an estimate is 10 to this power at most
 MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
 MOST_SERIES = 2  # times the series of the limit are written of a shard in a window
 MOST_BYTES = 16 << 20  # of the sample lines of a shard in a window; the same of its labels, its changes and its rules
-BUCKETS = 64  # of hosts, by the hash of their names: what is summed of each goes on by itself (`SeriesSums.java`)
-BUCKET_OF_SHARDS = 16  # a bucket may have as much as one of so many shards
+BUCKETS = 1024  # of hosts, by the hash of their names: what is summed of each goes on by itself (`SeriesSums.java`)
+HOSTS_OF_BUCKET = (
+    2  # a bucket may have as many metrics as so many hosts: in a fleet within its limits hardly one has more
+)
 LEAST_RANK = 8  # from fewer hashes of a host it is not estimated how many it sent
 BUCKET = "bucket"  # a bound of metrics of a bucket
 TEXTS = "texts"  # a bound of sample lines, of which nothing is left out but text
@@ -119,7 +120,7 @@ def by_window(
         *(F.sum(F.when(F.col("limit") == kind, F.col("bytes"))).alias(f"{kind}_bytes") for kind in MOST_READ),
         *named({name: F.sum(name) for name in counts}),
     )
-    of_bucket = series_of_shard(limits, BUCKET_OF_SHARDS)
+    of_bucket = HOSTS_OF_BUCKET * limits.metric_rows
     nested = BUCKETS % shards == 0  # then all hosts of a bucket are of one shard
     of_shard = min(series_of_shard(limits, shards), of_bucket if nested else ALL)
     bounds = {ALL_SERIES: of_shard, HOSTS: hosts_of_shard(limits, shards), TEXTS: MOST_BYTES}
@@ -420,12 +421,8 @@ def most_metrics(limits: LimitParameters) -> int:
 
 
 def series_of_bucket(limits: LimitParameters) -> int:
-    """How many metrics of a bucket of hosts are summed in a window at most.
-
-    No fewer than are written of a shard, where shards are `BUCKET_OF_SHARDS` or more and all hosts of a bucket are in one; and some more for those of
-    a host that are looked at alone.
-    """
-    return math.ceil(series_of_shard(limits, BUCKET_OF_SHARDS) * most_metrics(limits) / limits.metric_rows)
+    """How many metrics of a bucket of hosts are summed in a window at most."""
+    return HOSTS_OF_BUCKET * most_metrics(limits)
 
 
 def hosts_of_shard(limits: LimitParameters, shards: int) -> int:

@@ -260,8 +260,12 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         # Counting rows costs a read for each one that is written.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        # Blocks of sums: some hundreds in a batch. Above this number Spark sorts them, and above its default of 128.
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
+        # Blocks of sums, of up to 11 MB in a flood: so many are in memory at once. More are sorted first, on disk if need be.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "8",
+        # What is sorted or kept goes to disk earlier than by default: the blocks at hand, and what Spark makes of them, need room beside it.
+        "spark.memory.fraction": "0.3",
+        # A hundred of these are in memory as they are written and read, of names of 2,048 bytes too.
+        "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         # Rows of packed records are up to 256 KiB: a batch of these is bounded by bytes.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),

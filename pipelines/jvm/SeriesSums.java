@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.Platform;
  * many more than a processor keeps at hand, so what belongs together lies together.
  */
 final class SeriesSums {
-  static final int BUCKETS = 64; // of hosts: what is summed of each goes on by itself
+  static final int BUCKETS = 1024; // of hosts: what is summed of each goes on by itself
   private static final long SECRET = new SecureRandom().nextLong(); // nobody can choose names that share a place
   private static final int STRIDE = 1 + PointNumbers.SIZE; // the hash by which it is found, and its numbers
   private static final int FIRST_BITS = 4;

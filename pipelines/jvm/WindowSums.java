@@ -64,7 +64,7 @@ final class WindowSums {
       byte[][] made = sums.blocks(most, capacity);
       for (int bucket = 0; bucket < made.length; bucket++) {
         if (made[bucket] != null) {
-          blocks.add(new Object[] {Long.valueOf(sums.end), Integer.valueOf(bucket), made[bucket]});
+          blocks.add(new Object[] {Long.valueOf(sums.end), Long.valueOf(bucket), made[bucket]});
         }
       }
     }

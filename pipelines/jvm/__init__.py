@@ -88,7 +88,7 @@ RECORD = [
 # Sums of many series of a window and of a bucket of hosts: its end, ms, and an array of bytes (`SumsBlock.java`)
 SUMS = [
     StructField("sums_window", LongType()),
-    StructField("sums_bucket", IntegerType()),
+    StructField("sums_bucket", LongType()),
     StructField("sums_block", BinaryType()),
 ]
 # Log lines of a template in a window: its end, ms, how many there were and the least message (`LineCounts.java`)
@@ -115,7 +115,7 @@ class Needed(NamedTuple):
     of_host
         Of a host.
     of_bucket
-        Of all hosts of one of 64 buckets, which share them (`HostShares.java`).
+        Of all hosts of one of 1,024 buckets, which share them (`HostShares.java`).
     """
 
     of_host: int

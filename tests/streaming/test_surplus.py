@@ -86,8 +86,8 @@ def test_what_is_written_is_the_same_as_of_all_rows(spark: SparkSession) -> None
     assert written(extract.closed_windows(*back, WINDOWING, limits=LIMITS)) == wanted
 
 
-# A shard may write 80 series, and a bucket of hosts 96: a fifth more, as of a host 60 are looked at where 50 are written.
-FEW, OF_SHARD, OF_BUCKET = replace(LIMITS, all_series=1), 80, 96
+# A shard may write 80 series, and a bucket has the sums of as many as are looked at of two hosts, 60 of each.
+FEW, OF_SHARD, OF_BUCKET = replace(LIMITS, all_series=1), 80, 120
 HONEST = ("honest", "other", "third")
 
 
@@ -98,7 +98,7 @@ def hashed(name: str) -> int:
 
 def of_one_bucket(hosts: int) -> list[str]:
     """Names of hosts that are summed together."""
-    return list(islice((f"big-{i}" for i in count() if hashed(f"big-{i}") % 64 == hashed("honest") % 64), hosts))
+    return list(islice((f"big-{i}" for i in count() if hashed(f"big-{i}") % 1024 == hashed("honest") % 1024), hosts))
 
 
 def first(names: Iterable[str], most: float) -> list[str]:
@@ -142,7 +142,7 @@ def test_of_hosts_that_are_summed_together_each_keeps_its_share(spark: SparkSess
 
     names = [f"gauge/{host}/s/{one}" for host, found in metrics.items() for one in found]
     assert [len(name) > 256 for name in names].count(True) > 100
-    of_buckets = fair(names, lambda host: hashed(host) % 64, OF_BUCKET, 60)
+    of_buckets = fair(names, lambda host: hashed(host) % 1024, OF_BUCKET, 60)
     wanted = fair(of_buckets, lambda host: shard_of(host, 12), OF_SHARD)
     assert sorted(row["series"] for row in rows if row.get("series", "").startswith("gauge/")) == sorted(wanted)
     assert Counter(name.split("/")[1] for name in wanted if "/big-" not in name) == dict.fromkeys(HONEST, 5)
