@@ -17,6 +17,7 @@ from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError, Sasl
 
 from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
+from app.kafka.last_answers import keep_last_answers
 from app.kafka.oauth_token import OAuthToken
 from app.kafka.record_batches import bound_headers
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
@@ -29,6 +30,7 @@ MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthB
 SCRAM_MODULE = "scram.ScramLoginModule"
 
 bound_headers()  # before anybody has a consumer
+keep_last_answers()
 
 
 def client_options(settings: Settings) -> dict[str, Any]:
