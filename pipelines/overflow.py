@@ -52,9 +52,7 @@ MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so ma
 MOST_SERIES = 2  # times the series of the limit are written of a shard in a window
 MOST_BYTES = 16 << 20  # of the sample lines of a shard in a window; the same of its labels, its changes and its rules
 BUCKETS = 1024  # of hosts, by the hash of their names: what is summed of each goes on by itself (`SeriesSums.java`)
-HOSTS_OF_BUCKET = (
-    2  # a bucket may have as many metrics as so many hosts: in a fleet within its limits hardly one has more
-)
+HOSTS_OF_BUCKET = 2  # a bucket may have as many metrics as so many hosts: in a fleet within its limits few have more
 LEAST_RANK = 8  # from fewer hashes of a host it is not estimated how many it sent
 BUCKET = "bucket"  # a bound of metrics of a bucket
 TEXTS = "texts"  # a bound of sample lines, of which nothing is left out but text

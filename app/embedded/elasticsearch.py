@@ -98,9 +98,9 @@ def start_elasticsearch(jvm: Jvm, home: Path, port: int, transport_port: int) ->
     return node
 
 
-def cluster_health(port: int, wait_seconds: int) -> str:
-    """green, yellow or red, after waiting for at least yellow; StackError where nothing answers."""
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=wait_seconds + 5)
+def cluster_health(port: int, wait_seconds: int, answer_seconds: float = 5.0) -> str:
+    """green, yellow or red, after waiting for at least yellow; StackError where nothing answers so many seconds later."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=wait_seconds + answer_seconds)
     try:
         connection.request("GET", f"/_cluster/health?wait_for_status=yellow&timeout={wait_seconds}s")
         return str(json.loads(connection.getresponse().read())["status"])
@@ -113,14 +113,10 @@ def cluster_health(port: int, wait_seconds: int) -> str:
 
 def elasticsearch_answers(port: int, wait_seconds: float) -> bool:
     """Whether it says how it is, be that red. One that hangs may still take connections, and answer for an address that it does not know."""
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=wait_seconds)
     try:
-        connection.request("GET", "/_cluster/health")
-        return json.loads(connection.getresponse().read())["status"] in _HEALTH
-    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return cluster_health(port, 0, wait_seconds) in _HEALTH
+    except StackError:
         return False
-    finally:
-        connection.close()
 
 
 def stop_elasticsearch(node: Any) -> None:

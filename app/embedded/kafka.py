@@ -100,9 +100,8 @@ def kafka_answers(port: int, wait_seconds: float) -> bool:
     """Whether it says which requests it knows, the first question of every client."""
     try:
         with socket.create_connection((LOOPBACK, port), wait_seconds) as connection:
-            connection.sendall(
-                struct.pack(">ihhih", 10, _API_VERSIONS, 0, 1, -1)
-            )  # length, key, version, number, no name
+            # Length of what follows, key of the request, its version, its number, no name of a client
+            connection.sendall(struct.pack(">ihhih", 10, _API_VERSIONS, 0, 1, -1))
             return len(connection.recv(4)) > 0
     except OSError:
         return False

@@ -219,9 +219,8 @@ class Supervisor:
     def _watch(self, servers: dict[str, Server]) -> str:
         """Start again what ends by itself, until there is a reason to stop; StackError where that is in vain."""
         watched = [WatchedServer(name, server) for name, server in servers.items()]
-        with contextlib.closing(
-            _Threads(2 * len(watched))
-        ) as threads:  # one that starts a server, and one that asks it
+        # Of each server one that starts it, and one that asks it.
+        with contextlib.closing(_Threads(2 * len(watched))) as threads:
             while True:
                 reason = self._stop_reason()
                 if reason:

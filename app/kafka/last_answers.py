@@ -1,7 +1,7 @@
-"""A broker that refuses a client answers why and closes the connection: kafka-python takes the answer before it sees the end.
+"""Mends kafka-python: bytes that are received together with the end of a connection are handed on, and not dropped.
 
-As it is, kafka-python drops bytes that it receives together with the end of the connection. Then a wrong password is a broker that does
-not answer, each time that both come at once, and the client tries on for `kafka.connect_seconds`.
+A broker that refuses a client answers why, and closes the connection. Where both come at once, kafka-python loses the answer: a wrong
+password looks like a broker that does not answer, and the client tries again for `kafka.connect_seconds`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def keep_last_answers() -> None:
 
 
 def bytes_first(receive: Callable[[Any], Received]) -> Callable[[Any], Received]:
-    """The same, which says of the end at the next call where there are bytes: the socket says so again."""
+    """`receive`, which reports the end of the connection at its next call where it has bytes: the socket reports it again."""
 
     @wraps(receive)
     def receiving(transport: Any) -> Received:
