@@ -33,7 +33,8 @@ def template_of(message: str) -> str:
     Parameters
     ----------
     message
-        The message as it was logged; its first 2,048 characters count.
+        The message as it was logged; of a longer one its first 2,048 characters count, and where these end within brackets, what is before
+        them: `Order(items=[Item(` is `Order(`.
 
     Returns
     -------
@@ -65,7 +66,7 @@ def masked(messages: Iterable[str], masks: Sequence[Mask]) -> list[str]:
 
 
 def _applied(message: str, table: Table) -> str:
-    text = np.frombuffer(message[:MAX_INPUT].encode(CODING, "surrogatepass"), np.uint32)
+    text = np.frombuffer(message[: MAX_INPUT + 1].encode(CODING, "surrogatepass"), np.uint32)
     return matcher.template(table, text).tobytes().decode(CODING, "surrogatepass")
 
 

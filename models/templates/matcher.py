@@ -31,6 +31,7 @@ CHARACTER = 1 << 8
 ONE_MASK = 1 << 32
 BLOCK = 16  # places
 ROOM = 64  # places for one more token, and for the edges
+OPENING, CLOSING = (40, 91, 123), (41, 93, 125)  # ( [ {, ) ] }: a pair is one or two apart
 
 
 @called
@@ -320,10 +321,42 @@ def _copied(line: Places, begin: int, end: int, to: Places, at: int) -> int:
     return at + end - begin
 
 
+@called
+def _is_of_value(text: Characters, at: int) -> bool:
+    """Whether a character is one of a word, of ASCII, or `=`."""
+    c = np.int64(text[at])
+    return bool(48 <= c <= 57 or 97 <= (c | 32) <= 122 or c in (61, 95))
+
+
+@called
+def _cut(text: Characters, n: int, open_at: Places) -> int:
+    """Where a line ends of which `n` characters are read: behind the first bracket that is open there and follows a word or `=`.
+
+    What is within is a list as a rule, of which as much is read as its other members leave room for: its end says nothing. `open_at` is for
+    the brackets that are open, `(n,)`.
+    """
+    depth = 0
+    for i in range(n):
+        c = np.int64(text[i])
+        if c in OPENING:
+            open_at[depth] = i
+            depth += 1
+        elif c in CLOSING and depth > 0:
+            opening = np.int64(text[open_at[depth - 1]])
+            depth -= 1 if 0 < c - opening <= 2 else 0
+    for k in range(depth):
+        at: int = open_at[k]
+        if at > 0 and _is_of_value(text, at - 1):
+            return at + 1
+    return n
+
+
 @compiled
 def template(t: Table, text: Characters) -> Characters:
-    """The template of a line by a table of masks, as code points, `(n,)`."""
+    """The template of a line by a table of masks, as code points, `(n,)`. A longer line than is read is cut off by `_cut`."""
     n = min(len(text), item(t, p.MOST_READ))
+    if n < len(text):
+        n = _cut(text, n, np.empty(n, np.int64))
     edge = item(t, p.CLASS_COUNT) - 1
     line, other = np.empty(2 * n + ROOM, np.int64), np.empty(2 * n + ROOM, np.int64)
     for i in range(n):

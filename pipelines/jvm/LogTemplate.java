@@ -211,7 +211,8 @@ public class LogTemplate implements UDF1 {
       }
       final int classes = t[CLASSES];
       int n = 0;
-      for (int i = 0; i < most && n < t[MOST_READ]; i++) {
+      int i = 0;
+      for (; i < most && n < t[MOST_READ]; i++) {
         int c = text.charAt(i);
         int kind;
         if (c < ASCII) {
@@ -226,7 +227,7 @@ public class LogTemplate implements UDF1 {
         n++;
         line[n] = ((long) c << CHARACTER_BITS) | kind;
       }
-      return n;
+      return i < text.length() ? cut(n) : n;
     }
 
     /** The same of a text of ASCII. */
@@ -239,6 +240,31 @@ public class LogTemplate implements UDF1 {
       for (int i = 1; i <= n; i++) {
         final int c = text[begin + i - 1];
         line[i] = ((long) c << CHARACTER_BITS) | t[classes + c];
+      }
+      return n < end - begin ? cut(n) : n;
+    }
+
+    /** Where a line ends of which `n` characters are read: behind the first bracket that is open there and follows a word or `=`. */
+    private int cut(int n) {
+      final int[] openAt = new int[n];
+      int depth = 0;
+      for (int i = 1; i <= n; i++) {
+        final long c = line[i] >> CHARACTER_BITS;
+        if (c == '(' || c == '[' || c == '{') {
+          openAt[depth] = i;
+          depth++;
+        } else if ((c == ')' || c == ']' || c == '}') && depth > 0) {
+          final long opening = line[openAt[depth - 1]] >> CHARACTER_BITS;
+          depth -= c - opening > 0 && c - opening <= 2 ? 1 : 0;
+        }
+      }
+      for (int k = 0; k < depth; k++) {
+        final int i = openAt[k];
+        final long before = i > 1 ? line[i - 1] >> CHARACTER_BITS : 0;
+        final long small = before | 0x20;
+        if (before == '_' || before == '=' || (before >= '0' && before <= '9') || (small >= 'a' && small <= 'z')) {
+          return i;
+        }
       }
       return n;
     }

@@ -347,6 +347,25 @@ def test_every_mask_matches_one_of_the_lines_of_these_tests(mask: int) -> None:
     assert any(pattern.search(masks_of_re.applied(line, before)) for line in [*every, *EMPTY, "ERROR: no"])
 
 
+def test_where_a_list_is_cut_off_makes_no_template() -> None:
+    """A line of which 2,048 characters are read: what they end in is left out, from the first bracket on that is open there."""
+    items = [f"Item(id={k * 7919}, name=anna, of=[b{{c}}])" for k in range(200)]
+    cut = {template_of(f"found {k} all: Order(items=[{', '.join(items[k:])}]) end") for k in range(0, 100, 3)}
+    assert cut == {"found <*> all: Order("}
+    assert (
+        template_of("found 7 all: Order(items=[Item(id=7, name=anna")
+        == "found <*> all: Order(items=[Item(id=<*>, name=anna"
+    )
+    assert template_of("half [0, 9) of (it) " + "word " * 500).startswith("half of (it) word word")
+
+
+@given(LINES, st.integers(0, 40))
+@examples(100, derandomize=True, database=None)
+def test_a_long_line_is_cut_off_where_its_brackets_say(message: str, first: int) -> None:
+    long = (message[first:] + "a[b(c{d") * 300 + message
+    assert template_of(long) == masks_of_re.template_of(long)
+
+
 def test_a_line_ends_where_java_says_that_it_does() -> None:
     """Python's `$` and `.` know the line feed alone; the templates that are kept are those of the chain, which was Java's."""
     names = [

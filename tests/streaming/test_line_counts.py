@@ -30,6 +30,7 @@ NAMES = [name for names in LEVELS.values() for name in names]
 LETTERS = ("a", "é", "ß", "\u0130", "\u2028", "\ud7ff", "\ue000", "\uffee", "𝒳", "\ufffd")
 MESSAGES = (
     "took 5 ms", "took 12 ms", "took {} ms", "connection to 10.0.0.{} lost", "a", " ", "user ä{} is gone", "<*> and {}", "100 % of /var/{}",
+    "put {} Order(items=[" + "Item(id=7, name=ann), " * 120,
 )  # fmt: skip
 TWINS = (("vcegeuwp", "ahaaoafa"), ("ruluwikr", "uayhawag"))  # what two texts with one hash differ in
 Record = tuple[bytes, str, int, int, datetime]

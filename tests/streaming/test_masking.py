@@ -30,6 +30,8 @@ LINES = [
     "\U0001f600 12 \u00a0 12 \u2003 12",
     "no 1 2 3 4",
     "",
+    *(f"{'x' * k} order=Order(items=[" + "Item(id=7, name=ann), " * 200 for k in (2, 9, 15)),  # cut off within brackets
+    "é [" * 900 + "f(a) b{c" + "d]" * 900,
 ]
 PIECES = st.sampled_from([*LINES, *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ", "<num>", "<ip>", "blk_", "0x", "user "])
 MESSAGES = st.lists(PIECES | st.text(max_size=5), max_size=8).map("".join)
@@ -58,7 +60,7 @@ def templates(spark: SparkSession, messages: list[str]) -> list[str]:
 @given(st.lists(MESSAGES, min_size=200, max_size=200))
 @settings(max_examples=3, suppress_health_check=list(HealthCheck), derandomize=True, database=None, deadline=None)
 def test_spark_and_python_say_the_same(spark: SparkSession, messages: list[str]) -> None:
-    every = [*LINES, *messages]
+    every = [*LINES, *messages, *((m * 300)[:3000] for m in messages)]
     assert templates(spark, every) == [plain.template_of(message) for message in every]
 
 

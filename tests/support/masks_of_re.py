@@ -49,10 +49,23 @@ OF_LINES = compiled(MASKS)
 
 def applied(message: str, masks: list[tuple[re.Pattern[str], str]]) -> str:
     """The template of a message."""
-    text = message[:MAX_INPUT]
+    text = cut(message)
     for pattern, token in masks:
         text = pattern.sub(token, text)
     return text[:MAX_TEMPLATE].strip(" ")
+
+
+def cut(message: str) -> str:
+    """What is read of a message: up to the first bracket after a word or `=` that is open where a long one is cut off."""
+    text, pairs = message[:MAX_INPUT], {")": "(", "]": "[", "}": "{"}
+    open_at: list[int] = []
+    for i, c in enumerate(text):
+        if c in pairs.values():
+            open_at.append(i)
+        elif c in pairs and open_at and text[open_at[-1]] == pairs[c]:
+            open_at.pop()
+    ends = (i + 1 for i in open_at if re.search(r"[\w=]$", text[max(i - 1, 0) : i], re.ASCII))
+    return text if len(message) <= MAX_INPUT else text[: next(ends, len(text))]
 
 
 def template_of(message: str) -> str:
