@@ -23,7 +23,7 @@ def main() -> None:
         detector.step(10_000 * window, rows)
     candidates, zero, one, no = ChangeCandidates(), np.zeros(1), np.ones(1), np.zeros(1, bool)
     candidates.open(np.arange(1))
-    row = CandidateRows(zero, zero, one, no, no, zero, 10_000.0, one, zero, 600_000.0, one)
+    row = CandidateRows(zero, zero, one, no, no, zero, 10_000.0, one, zero, 600_000.0, one, zero)
     change_point.step(candidates, np.arange(1), row, ChangeParameters())
     template_of("ERROR 12 lines")
 

@@ -6,6 +6,7 @@ those of scipy, so results differ in their last bits. Constants are looked up wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,17 @@ from models.core.arrays import Bools, Floats, Ints
 from models.stats import calibration_drift, per_series_calibration, rarity, reference_distribution
 from models.univariate.features import DAY
 from models.univariate.model import LARGEST, Univariate, UnivariateScores
-from models.univariate.univariate_state import DIRECTED, HOT, N_FEATURES, N_ROBUST, N_TABLES, RHYTHM, SINGLE, WITHIN
+from models.univariate.univariate_state import (
+    DIRECTED,
+    HOT,
+    N_FEATURES,
+    N_ROBUST,
+    N_TABLES,
+    RHYTHM,
+    SINGLE,
+    STEP,
+    WITHIN,
+)
 
 NEARLY = 0.8  # share of the greatest rarity from which a feature may be the dominant one
 CALIBRATION_DAYS, CALIBRATION_ROWS = 0.4, 100.0  # half-life of the per-series calibration, and its least one in rows
@@ -113,7 +124,7 @@ class NumpyUnivariate(Univariate):
         predicted = self._predictive(series, seen, mean)
         rarities = self._rarity(series, predicted)
         joined = self._joint(predicted, rarities)
-        calibrated = self._calibration(series, seen, joined)
+        calibrated = self._calibration(series, seen, joined, self._of_step(predicted, rarities, index))
         self._store(series)
         if len(series.turned):
             lengths = self.state.hot["block_rows"][0, series.turned].copy()
@@ -183,11 +194,20 @@ class NumpyUnivariate(Univariate):
             robust=join(rarities.robust, predicted.robust.surprise, norm),
         )
 
-    def _calibration(self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores) -> CalibratedScores:
+    def _of_step(self, predicted: PredictedFeatures, rarities: FeatureRarities, index: Ints) -> Floats:
+        """Nats that steps count whatever precedents they have, `(n,)`: none in series that often have surprising steps."""
+        share = self._p.recurring_share
+        recurs = (self._tables.often[index] > share) | (rarities.ever[STEP] < -math.log(share))
+        out: Floats = np.where(recurs, 0.0, self._p.step_share * predicted.ever.surprise[STEP])
+        return out
+
+    def _calibration(
+        self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores, of_step: Floats
+    ) -> CalibratedScores:
         """Calibration stage: nats of the joined scores, `(n,)`; learns what scores are usual."""
         s = series.hot
         blocks = self.state.cold["blocks"][0, series.index].astype(np.float64)
-        base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64))
+        base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64), of_step)
         health = joined.robust
         base[series.warming] = health[series.warming] = np.nan
         score = self._calibrate_per_series(series, base, seen.seconds)

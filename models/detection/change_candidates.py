@@ -21,6 +21,8 @@ CANDIDATE_COLUMNS: dict[str, str] = {
     "level_rows": "f4",
     "level_mean": "f4",
     "level_sum": "f4",
+    "level_rise": "f4",  # sum of the products of rows' numbers and values, both less their means
+    "level_from": "f4",  # the fast mean before the new level
     "level_nats": "f4",
     "level_against": "f4",
     "spread_start": "f8",

@@ -23,13 +23,13 @@ SHAPE = 1.0  # of the prior of a spread: it is worth two rows
 SINGLE = 3e38
 LEAST = 1e-300
 LN2, HALF_LOG_PI = math.log(2), math.log(math.pi) / 2
-# Places of the columns in a candidate, in the order of `Candidates`; those of a new level and of a new spread stand alike but for the mean.
+# Places of the columns in a candidate; those of a new level and of a new spread stand alike but for the mean.
 ANCHOR, UNIT, WORTH, COMMON, LEVEL_START, ROWS_OF_LEVEL, MEAN, LEVEL_SUM, LEVEL_NATS, LEVEL_AGAINST = range(10)
 SPREAD_START, ROWS_OF_SPREAD, SPREAD_SUM, SPREAD_NATS, SPREAD_AGAINST = range(10, 15)
-P0, P1, P2, Q0, Q1, TREND_SHAPE, TREND_SUM = range(15, 22)
+P0, P1, P2, Q0, Q1, TREND_SHAPE, TREND_SUM, LEVEL_RISE, LEVEL_FROM = range(15, 24)
 # Rows of the parameters, of what is given of each candidate, and of the verdict: see `ChangeParameters`, `CandidateRows` and `Verdict`.
-OPEN_SCALES, CLIP_NATS, AGAINST_NATS, OUTLIER_SHARE, LEVEL_ROWS, TREND_ROWS, KEPT, LEAST_ROWS = range(8)
-X, PLACE, SCALE, BEFORE, WORTH_NOW, COMMON_NOW, NEEDED_NATS = range(7)
+OPEN_SCALES, CLIP_NATS, AGAINST_NATS, OUTLIER_SHARE, LEVEL_ROWS, TREND_ROWS, KEPT, LEAST_ROWS, AT_ONCE = range(9)
+X, PLACE, SCALE, BEFORE, WORTH_NOW, COMMON_NOW, NEEDED_NATS, FAST_BEFORE = range(8)
 WHAT, ANNOUNCED, START, AFTER, SPREAD_NOW, LEAD, OVER = range(7)
 STIRLING = (1 / 8, 1 / 192, 1 / 640, 17 / 14336, 31 / 18432, 691 / 180224)
 SHIFTED = 10  # steps from x to where the series of `gamma_ratio` is exact
@@ -46,6 +46,8 @@ class Candidates(NamedTuple):
     level_rows: Array
     level_mean: Array
     level_sum: Array
+    level_rise: Array
+    level_from: Array
     level_nats: Array
     level_against: Array
     spread_start: Array
@@ -62,7 +64,7 @@ class Candidates(NamedTuple):
     trend_sum: Array
 
 
-Candidate = Floats  # its numbers by `ANCHOR` to `TREND_SUM`, `(22,)`
+Candidate = Floats  # its numbers by `ANCHOR` to `LEVEL_FROM`, `(24,)`
 
 
 @called
@@ -77,6 +79,7 @@ def read(table: Candidates, at: int, c: Candidate) -> None:
     c[P0], c[P1], c[P2] = table.trend_p0[at], table.trend_p1[at], table.trend_p2[at]
     c[Q0], c[Q1] = table.trend_q0[at], table.trend_q1[at]
     c[TREND_SHAPE], c[TREND_SUM] = table.trend_shape[at], table.trend_sum[at]
+    c[LEVEL_RISE], c[LEVEL_FROM] = table.level_rise[at], table.level_from[at]
 
 
 @called
@@ -91,6 +94,7 @@ def write(table: Candidates, at: int, c: Candidate) -> None:
     table.trend_p0[at], table.trend_p1[at], table.trend_p2[at] = c[P0], c[P1], c[P2]
     table.trend_q0[at], table.trend_q1[at] = c[Q0], c[Q1]
     table.trend_shape[at], table.trend_sum[at] = c[TREND_SHAPE], c[TREND_SUM]
+    table.level_rise[at], table.level_from[at] = c[LEVEL_RISE], c[LEVEL_FROM]
 
 
 @called
@@ -197,7 +201,7 @@ def compare(c: Candidate, y: float, p: Floats) -> None:
     trend = log_density(y, towards, across, 2 * c[TREND_SHAPE])
     others = log_sum(log_sum(old, spread) - (LN2 if rows > 0 else 0.0), trend) - LN2
     if not add_evidence(c, LEVEL_NATS, level - max(old, spread), others - level, p):
-        c[ROWS_OF_LEVEL] = c[LEVEL_SUM] = c[MEAN] = 0.0
+        c[ROWS_OF_LEVEL] = c[LEVEL_SUM] = c[MEAN] = c[LEVEL_RISE] = 0.0
     goes_on = add_evidence(c, SPREAD_NATS, spread - old, log_sum(old, trend) - LN2 - spread, p)
     if not (goes_on or c[ROWS_OF_LEVEL] > 0):  # a level has to be better than a spread, always
         c[ROWS_OF_SPREAD] = c[SPREAD_SUM] = 0.0
@@ -218,6 +222,7 @@ def learn(c: Candidate, y: float, kept: float) -> None:
     if c[ROWS_OF_LEVEL] > 0:
         delta = y - c[MEAN]
         c[MEAN] += delta / c[ROWS_OF_LEVEL]
+        c[LEVEL_RISE] = clipped(c[LEVEL_RISE] + c[ROWS_OF_LEVEL] / 2 * (y - c[MEAN]), SINGLE)
         c[LEVEL_SUM] = min(c[LEVEL_SUM] + delta * (y - c[MEAN]), SINGLE)
     if c[ROWS_OF_SPREAD] > 0:
         c[SPREAD_SUM] = min(c[SPREAD_SUM] + y * y, SINGLE)
@@ -245,14 +250,29 @@ def worth(c: Candidate, rows: int) -> float:
 
 
 @called
+def at_once(c: Candidate, share: float) -> bool:
+    """Whether the series made this share of its way to the new level in one go: from the fast mean before to where a line through the rows begins.
+
+    The standard error of that beginning, 2 / sqrt(rows) spreads of the rows, is taken off.
+    """
+    n = max(c[ROWS_OF_LEVEL], 1.0)
+    slope = 12.0 * c[LEVEL_RISE] / max(n * (n * n - 1.0), 1.0)
+    begins = c[MEAN] - slope * n / 2
+    made = begins - c[LEVEL_FROM] if c[MEAN] > 0 else c[LEVEL_FROM] - begins
+    error = 2.0 * np.sqrt(c[LEVEL_SUM]) / n
+    return bool(made - error >= share * abs(c[MEAN]))
+
+
+@called
 def decide(
-    c: Candidate, needed: float, settled: bool, times: tuple[float, float], least_rows: float
+    c: Candidate, needed: float, settled: bool, times: tuple[float, float], p: Floats
 ) -> tuple[int, bool, float]:
     """Which explanation leads, whether it has won, and its evidence."""
     level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
     spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
-    level_wins = holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, least_rows) and (settled or level >= needed)
-    spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, least_rows)
+    evident = settled or (level >= needed and at_once(c, p[AT_ONCE]))
+    level_wins = evident and holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, p[LEAST_ROWS])
+    spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, p[LEAST_ROWS])
     spread_wins = spread_wins and settled and spread > 0 and level <= 0  # the level's lead is over the spread, too
     what = SPREAD if level <= 0 and spread > 0 else LEVEL
     what = TREND if c[LEVEL_AGAINST] > MOST_AGAINST else what
@@ -279,7 +299,7 @@ def weigh(
     table, places
         The candidates, changed in place, and the places of those that have a row, `(n,)`.
     given
-        What is given of each, by `X` to `NEEDED_NATS`, `(7, n)`.
+        What is given of each, by `X` to `FAST_BEFORE`, `(8, n)`.
     has_episode, settled
         See `CandidateRows`, `(n,)`.
     times
@@ -289,7 +309,7 @@ def weigh(
     verdict
         Gets the verdicts, by `WHAT` to `OVER`, `(7, n)`.
     """
-    c = np.empty(TREND_SUM + 1)
+    c = np.empty(LEVEL_FROM + 1)
     for j in range(len(places)):
         read(table, places[j], c)
         x, place, scale, before = given[X, j], given[PLACE, j], given[SCALE, j], given[BEFORE, j]
@@ -297,10 +317,12 @@ def weigh(
         y = anchored(c, x, place, scale, (given[WORTH_NOW, j], given[COMMON_NOW, j]), fresh, p)
         compare(c, y, p)
         strays = abs(x - place) >= p[OPEN_SCALES] * scale or has_episode[j]
+        if strays and c[LEVEL_NATS] == 0:
+            c[LEVEL_FROM] = clipped((given[FAST_BEFORE, j] - c[ANCHOR]) / c[UNIT], FARTHEST)
         begin(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, strays, before)
         begin(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, strays, before)
         learn(c, y, p[KEPT])
-        what, wins, lead = decide(c, given[NEEDED_NATS, j], settled[j], times, p[LEAST_ROWS])
+        what, wins, lead = decide(c, given[NEEDED_NATS, j], settled[j], times, p)
         after = c[MEAN] if what == LEVEL else (0.0 if what == SPREAD else on_the_line(c)[0])
         verdict[WHAT, j], verdict[ANNOUNCED, j], verdict[LEAD, j] = what, wins, lead
         verdict[START, j] = c[SPREAD_START] if what == SPREAD else c[LEVEL_START]

@@ -15,6 +15,7 @@ from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangePar
 from models.detection.gauge_detector import GaugeScores
 from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
+from models.univariate import features
 from models.univariate.effective_sample import share_of_hours, weight_of_a_row
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
@@ -109,9 +110,10 @@ class GaugeChanges:
         before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
         places = np.searchsorted(candidates.rows, rows)
         worth, common = self._worth(rows, candidates.columns["level_rows"][places] == 0)
+        fast, fast_weight = (self._model.state.hot[name][0, rows] for name in ("fast", "fast_weight"))
         candidate_rows = CandidateRows(
             x[at], typical[at], scale[at], has_episode[at], settled, before, float(now), worth, common, lasting,
-            self._p.alert_nats + scores.extra_nats[at],
+            self._p.alert_nats + scores.extra_nats[at], features.fast_before(fast, fast_weight, x[at]),
         )  # fmt: skip
         return self._weigh(rows, places, candidate_rows)
 

@@ -49,7 +49,12 @@ YOUNG = 25.0  # blocks
 LONG_SECONDS = 60.0
 
 
-def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats | float = LONG_SECONDS) -> Floats:
+def surprisal(
+    score: Floats,
+    blocks: Floats | float = np.inf,
+    interval: Floats | float = LONG_SECONDS,
+    at_least: Floats | float = 0.0,
+) -> Floats:
     """Surprisal of joined scores, -ln P(joined score > `score`) in normal data.
 
     Parameters
@@ -60,6 +65,8 @@ def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats |
         Blocks of the series that have ended, same shape, or a scalar; infinite for a mature series.
     interval
         Seconds between its rows, same shape, or a scalar.
+    at_least
+        Nats that a mature series has at least, for another reason than its joined score, same shape, or a scalar.
 
     Returns
     -------
@@ -67,6 +74,7 @@ def surprisal(score: Floats, blocks: Floats | float = np.inf, interval: Floats |
     """
     slope = (SURPRISALS[-1] - SURPRISALS[-2]) / (QUANTILES[-1] - QUANTILES[-2])
     out: Floats = np.interp(score, QUANTILES, SURPRISALS) + slope * np.maximum(score - QUANTILES[-1], 0.0)
+    out = np.maximum(out, at_least)
     youth = YOUTH * np.minimum(interval / LONG_SECONDS, 1.0)
     return out / (1 + youth * np.exp(-np.square(blocks / YOUNG)))
 

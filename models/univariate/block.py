@@ -40,7 +40,8 @@ TYPICAL, REACH, JOINED, JOINED_ROBUST, BASE, SCORE = range(_rows + 11, _rows + 1
 _rows += 17
 VALUES, LEASTS, DEVIATIONS, SURPRISES = range(_rows, _rows + 28, 7)
 RARITIES, ROBUST_RARITIES, ROBUST_SURPRISES, WIDES, TAILS = range(_rows + 28, _rows + 63, 7)
-SCRATCH_ROWS = _rows + 63
+OF_STEP = _rows + 63
+SCRATCH_ROWS = _rows + 64
 
 Scratch = Floats  # (SCRATCH_ROWS, SERIES)
 

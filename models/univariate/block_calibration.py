@@ -32,7 +32,7 @@ OFF_GAIN, MOST_COUNTED = psc.OFF_GAIN, psc.MOST_COUNTED
 
 @inlined
 def by_reference(w: Scratch, m: int) -> None:
-    """Surprisal of the joined scores under the reference distribution, NaN while warming up."""
+    """Surprisal of the joined scores under the reference distribution, or what a step counts in any case; NaN while warming up."""
     for j in range(m):
         w[b.SPARE, j] = SCORES[0]
         w[b.TAILS, j] = NATS[0]
@@ -46,8 +46,9 @@ def by_reference(w: Scratch, m: int) -> None:
             w[b.TAILS + 1, j] = slope if beyond else w[b.TAILS + 1, j]
     for j in range(m):
         out = w[b.TAILS + 1, j] * (w[b.JOINED, j] - w[b.SPARE, j]) + w[b.TAILS, j]
-        share, age = w[b.INTERVAL, j] / LONG_SECONDS, w[b.BLOCKS, j] / YOUNG
-        youth = YOUTH * (share if share < 1.0 else 1.0)
+        out = out if out > w[b.OF_STEP, j] else w[b.OF_STEP, j]
+        long, age = w[b.INTERVAL, j] / LONG_SECONDS, w[b.BLOCKS, j] / YOUNG
+        youth = YOUTH * (long if long < 1.0 else 1.0)
         out = out / (1.0 + youth * exp(-(age * age)))
         warming = w[b.WARMING, j] > 0
         w[b.BASE, j] = np.nan if warming else out

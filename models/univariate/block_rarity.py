@@ -14,8 +14,16 @@ from models.stats.rarity import BINS, PER_UNIT
 from models.univariate import block as b
 from models.univariate.block import HotColumns, Scratch
 from models.univariate.features import DAY
-from models.univariate.settings_vector import FIRST_SECONDS, LOG_TOLERANCE, NORM, PRIOR_POWER, WARM_UP_ROWS
-from models.univariate.univariate_state import DIRECTED, FAST, LOG_LEVEL, N_FEATURES, N_ROBUST, RHYTHM
+from models.univariate.settings_vector import (
+    FIRST_SECONDS,
+    LOG_TOLERANCE,
+    NORM,
+    PRIOR_POWER,
+    RECURRING_SHARE,
+    STEP_SHARE,
+    WARM_UP_ROWS,
+)
+from models.univariate.univariate_state import DIRECTED, FAST, LOG_LEVEL, N_FEATURES, N_ROBUST, RHYTHM, STEP
 
 NORM_FEATURES = 4.0  # so many features at c each give a joined score of c
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
@@ -56,6 +64,16 @@ def look_up(
 
 
 @inlined
+def of_steps(w: Scratch, m: int, often: Array, series: Ints, q: Floats) -> None:
+    """Nats that a step counts whatever came before: a share of its surprise, unless as large ones recur, or surprising ones do all day."""
+    share, recurring = q[STEP_SHARE], q[RECURRING_SHARE]
+    nats = -log(recurring)
+    for j in range(m):
+        recurs = (often[series[j]] > recurring) | (w[b.RARITIES + STEP, j] < nats)
+        w[b.OF_STEP, j] = 0.0 if recurs else share * w[b.SURPRISES + STEP, j]
+
+
+@inlined
 def unseen_rhythm(w: Scratch, m: int, to: int) -> None:
     """No rarity of the rhythm on the first day, which has nothing to be compared with."""
     for j in range(m):
@@ -65,16 +83,17 @@ def unseen_rhythm(w: Scratch, m: int, to: int) -> None:
 
 @inlined
 def rarities(
-    w: Scratch, m: int, tables: tuple[Array, Array, Array, Array], series: Ints, q: Floats, hot: HotColumns
+    w: Scratch, m: int, tables: tuple[Array, Array, Array, Array, Array], series: Ints, q: Floats, hot: HotColumns
 ) -> None:
     """Rarities by both memories; notes the greatest surprises of the block and the hour in the state."""
-    table, prior, robust, robust_prior = tables
+    table, prior, often, robust, robust_prior = tables
     rows, seconds = q[WARM_UP_ROWS], q[FIRST_SECONDS]
     for f in range(N_FEATURES):
         for j in range(m):
             w[b.WIDES + f, j] = log1p(w[b.SURPRISES + f, j])
         look_up(w, m, f, b.RARITIES, table, prior, series, q, True)
     unseen_rhythm(w, m, b.RARITIES)
+    of_steps(w, m, often, series, q)
     for j in range(m):
         # A block of first rows alone would count as one without surprises.
         first = (w[b.ROWS, j] < rows) & (w[b.ROWS, j] * w[b.INTERVAL, j] < seconds)

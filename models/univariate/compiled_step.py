@@ -37,13 +37,14 @@ class Rows(NamedTuple):
 
 class Known(NamedTuple):
     """What is known of all series besides the hot columns: `blocks`, `first_value`, `checked` (its bits) of the cold part; the rarity tables and
-    their priors; the `offset` of the week."""
+    their priors, and how `often` steps are surprising; the `offset` of the week."""
 
     blocks: Array
     first_value: Floats
     checked: Array
     table: Array
     prior: Array
+    often: Array
     robust: Array
     robust_prior: Array
     offset: Floats
@@ -126,7 +127,7 @@ def step(
         Answers, `(ANSWERS, n)`.
     """
     w = np.empty((b.SCRATCH_ROWS, b.SERIES))
-    tables = known.table, known.prior, known.robust, known.robust_prior
+    tables = known.table, known.prior, known.often, known.robust, known.robust_prior
     for lo in range(0, len(rows.series), b.SERIES):
         series = rows.series[lo : lo + b.SERIES]
         m = len(series)

@@ -58,6 +58,14 @@ def least_rough(s: Hot) -> Floats:
     return LONG_STEP * long_step + tiny(long_size)
 
 
+def fast_before(fast: Floats, weight: Floats, x: Floats) -> Floats:
+    """The fast means of series before they learnt their last values `x`, which are those values in series of one row; `(n,)`."""
+    gain = 1.0 / weight
+    learnt = gain < 1.0
+    out: Floats = np.where(learnt, (fast - gain * x) / np.where(learnt, 1.0 - gain, 1.0), x)
+    return out
+
+
 def usual_at_hour(mean: Floats, weight: Floats, overall: Floats, p: UnivariateParameters) -> Floats:
     """Usual value at an hour of the day whose level has this mean and weight, `(n,)`; all levels relative to the first value."""
     out: Floats = (weight * mean + p.rhythm_prior * overall) / (weight + p.rhythm_prior)

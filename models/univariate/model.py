@@ -6,8 +6,9 @@ A step goes through five stages, each of which takes what the one before has mad
     predictive    how surprising each feature is in this series, under two memories                 `predictive`
     rarity        how often the series has been as surprising                                       `rarity_tables`
     joint         one score of all features: a norm of their rarities
-    calibration   the probability of the score: in normal data of all kinds (`reference_distribution`), then in
-                  the series itself (`per_series_calibration`), with a check of the result (`calibration_drift`)
+    calibration   the probability of the score: in normal data of all kinds (`reference_distribution`), or what a step
+                  counts whatever came before; then in the series itself (`per_series_calibration`), with a check
+                  of the result (`calibration_drift`)
 
 The two memories answer two questions. *Was it ever so in this series?* learns everything, so that a repeat is less surprising; *is it
 healthy now?* hardly learns outliers (robust). Alarms are decided in `models.detection`.
@@ -176,7 +177,7 @@ class Univariate:
         """What the compiled step reads besides the hot columns."""
         cold, tables = self.state.cold, self._tables
         checked = cold["checked"].view(np.uint16)
-        of_rarity = tables.table, tables.prior, tables.robust, tables.robust_prior
+        of_rarity = tables.table, tables.prior, tables.often, tables.robust, tables.robust_prior
         return Known(cold["blocks"], cold["first_value"], checked, *of_rarity, tables.of_week)
 
     def preview(self, rows: Ints) -> Preview:

@@ -9,7 +9,16 @@ from dataclasses import dataclass, fields
 
 from models.core.parameters import check_positive
 
-SHARES = ("relative_floor", "outlier_share", "least_weight", "hour_share", "steady_share", "interval_probability")
+SHARES = (
+    "relative_floor",
+    "outlier_share",
+    "least_weight",
+    "hour_share",
+    "step_share",
+    "recurring_share",
+    "steady_share",
+    "interval_probability",
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,10 @@ class UnivariateParameters:
         Weight of the rarity at this hour of the day against that at any time.
     norm
         Features are joined by this norm.
+    step_share
+        Share of a step's surprise by the law of the series that counts whatever precedents it has, unless steps recur.
+    recurring_share
+        Steps recur where more than this share of the blocks had a surprising one, or one as large as this (at this hour of the day, in part).
     warm_up_rows, warm_up_minutes
         Both must have passed before there are scores.
     interval_probability
@@ -98,6 +111,8 @@ class UnivariateParameters:
     prior_power: float = 1.5
     hour_share: float = 0.3
     norm: float = 3.0
+    step_share: float = 1 / 7
+    recurring_share: float = 0.13
     warm_up_rows: int = 30
     warm_up_minutes: float = 30.0
     interval_probability: float = 1e-4

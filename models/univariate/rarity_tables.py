@@ -13,9 +13,10 @@ from models.stats import rarity
 from models.univariate import features, weekly
 from models.univariate.features import DAY, HOUR, MS
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import N_ROBUST, UnivariateState
+from models.univariate.univariate_state import N_ROBUST, STEP, UnivariateState
 
 LEAST_LEARNT = 0.2  # least weight of the rows of an hour whose mean is used
+RECURRING_BIN = 9  # of surprises: from e^2.25 - 1 = 8.5 nats on, about what opens an episode
 
 
 def hours(ms: Floats) -> Ints:
@@ -54,7 +55,7 @@ class RarityTables:
         if self._layout != state.layout:
             self._layout = state.layout
             everything = np.arange(state.series)
-            self.table, self.prior = self._read(everything, hours(state.hot["time"][0]))
+            self.table, self.prior, self.often = self._read(everything, hours(state.hot["time"][0]))
             self.robust, self.robust_prior = self._read_robust(everything)
             self.of_week = weekly.offsets(state.cold, everything, hours(state.hot["time"][0]))
         turned = np.empty(len(index), np.int64)
@@ -63,7 +64,7 @@ class RarityTables:
             rows = index[turned]
             hour, before = np.broadcast_to(hours(now), len(index))[turned], hours(state.hot["time"][0, rows])
             self._end_hours(rows, (before, hour))
-            self.table[:, :, rows], self.prior[rows] = self._read(rows, hour)
+            self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(rows, hour)
             self.of_week[rows] = weekly.offsets(state.cold, rows, hour)
             state.cold_changed = True
         return turned
@@ -71,7 +72,9 @@ class RarityTables:
     def read_again(self, rows: Ints) -> None:
         """Read the tables of these series again, after their state was replaced."""
         if self._layout == self._state.layout:  # else everything is read with the next window
-            self.table[:, :, rows], self.prior[rows] = self._read(rows, hours(self._state.hot["time"][0, rows]))
+            self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(
+                rows, hours(self._state.hot["time"][0, rows])
+            )
             self.robust[:, :, rows], self.robust_prior[rows] = self._read_robust(rows)
             self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
 
@@ -93,7 +96,7 @@ class RarityTables:
         hot["robust_most"][:, rows] = 0
         hot["block_rows"][0, rows] = 0
         cold["blocks"][0, rows] += np.uint32(1)
-        self.table[:, :, rows], self.prior[rows] = self._read(rows, hours(hot["time"][0, rows]))
+        self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(rows, hours(hot["time"][0, rows]))
         self.robust[:, :, rows], self.robust_prior[rows] = self._read_robust(rows)
         return rows
 
@@ -128,11 +131,14 @@ class RarityTables:
         mean = before + (after - before) * (weight + learnt) / np.where(known, learnt, 1.0)
         return np.where(known, mean - usual, np.nan)
 
-    def _read(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles]:
-        """Lookup of the memory that learns everything for series `rows` in an hour: see `rarity.lookup`."""
+    def _read(self, rows: Ints, hour: Ints) -> tuple[Singles, Singles, Singles]:
+        """Lookup of the memory that learns everything for series `rows` in an hour, see `rarity.lookup`; and the share of their blocks that had
+        a step of `RECURRING_BIN` or more, `(rows,)`."""
         p, cold = self._p, self._state.cold
+        steps, blocks = (cold["counts"][STEP, bin_, rows].astype(np.float32) for bin_ in (RECURRING_BIN, 0))
         ring = np.moveaxis(cold["ring"][hour % rarity.HOURS, :, :, rows], 0, -1)
-        return rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
+        table, prior = rarity.lookup(cold["counts"][:, :, rows], ring, (p.prior_blocks, p.prior_hours), p.hour_share)
+        return table, prior, steps / (np.float32(p.prior_blocks) + blocks)
 
     def _read_robust(self, rows: Ints) -> tuple[Singles, Singles]:
         """Lookup of the robust memory for series `rows`."""

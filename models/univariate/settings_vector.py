@@ -35,7 +35,9 @@ from models.univariate.parameters import UnivariateParameters
     NORM,
     WARM_UP_ROWS,
     REACH,
-) = range(22)
+    STEP_SHARE,
+    RECURRING_SHARE,
+) = range(24)
 
 
 def vector(p: UnivariateParameters) -> Floats:
@@ -64,5 +66,7 @@ def vector(p: UnivariateParameters) -> Floats:
         NORM: p.norm,
         WARM_UP_ROWS: p.warm_up_rows,
         REACH: predictive.reach_of(p),
+        STEP_SHARE: p.step_share,
+        RECURRING_SHARE: p.recurring_share,
     }
     return np.array([float(found[place]) for place in range(len(found))])

@@ -31,6 +31,7 @@ class CandidateSeries:
         self.begin()
         self.level, self.spread = np.full(series, level), np.full(series, spread)
         self.episode, self.row = np.full(series, episode), 0
+        self.fast: np.ndarray | None = None  # the fast means before a row, where they are not the level
 
     def begin(self) -> None:
         """All series become candidates anew."""
@@ -52,6 +53,7 @@ class CandidateSeries:
             0 * ones,
             600_000.0,
             ASKED * ones,
+            self.level if self.fast is None else self.fast,
         )
 
     def step(self, x: np.ndarray) -> Verdict:
@@ -181,6 +183,31 @@ def test_a_ramp_is_no_new_level(episode: bool) -> None:
     watch = CandidateSeries(episode=episode)
     assert watch.observe(x) == []
     assert EXPLANATIONS[watch.step(np.array([x[-1]])).what[0]] in ("trend", "level")
+
+
+@pytest.mark.parametrize(("slope", "least", "most"), [(0.0005, 0, 5), (0.001, 0, 10), (0.002, 0, 20), (1.0, 100, 100)])
+def test_a_wave_of_hours_is_hardly_ever_a_change_and_a_step_always(slope: float, least: int, most: int) -> None:
+    """Of 100 series that move by three spreads in four to sixteen hours, as on a first day, or in half a minute. Without `at_once` all change."""
+    rows = np.arange(50 + max(int(3 / slope), 200))
+    noises = [noise(seed, (10, 1, len(rows))) for seed in range(100)]
+    watch, kept = CandidateSeries(100), 0.5 ** (1 / 120)
+    watch.fast, changed = np.full(100, 10.0), np.zeros(100, bool)
+    for row, values in zip(rows, np.stack(noises, axis=1), strict=True):
+        x = values + min(slope * max(float(row) - 50.0, 0.0), 3.0)
+        changed |= watch.step(x).announced
+        watch.fast = kept * watch.fast + (1 - kept) * x
+    assert least <= changed.sum() <= most
+
+
+def test_a_line_through_the_rows_of_a_level_is_the_regression_of_them() -> None:
+    x = noise(9, (14, 1, 55)) + 0.02 * np.arange(55)
+    watch = CandidateSeries()
+    watch.observe(x)
+    rows, mean, rise = (float(watch.table.columns[f"level_{name}"][0]) for name in ("rows", "mean", "rise"))
+    assert rows == 55
+    slope, begins = np.polyfit(np.arange(55), x - 10, 1)
+    assert 12 * rise / (rows * (rows**2 - 1)) == pytest.approx(slope, rel=1e-4)
+    assert mean - 6 * rise / (rows**2 - 1) == pytest.approx(begins - slope / 2, rel=1e-4)
 
 
 def test_a_ramp_that_stands_still_in_the_end_is_a_level_from_there_on() -> None:

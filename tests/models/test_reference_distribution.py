@@ -84,3 +84,12 @@ def test_incidents_of_a_normal_fleet_keep_to_the_budget_however_many_episodes_op
     assert opened > 150
     # half of the budget is kept for what is published about whole hosts
     assert published < 2 * budget / 2 * rows * ROW_SECONDS / 86_400
+
+
+def test_nats_for_another_reason_are_discounted_alike_in_a_young_series() -> None:
+    score, blocks = np.array([1.0, 1.0, 4.0]), np.array([np.inf, 5.0, np.inf])
+    found = reference_distribution.surprisal(score, blocks, at_least=np.array([9.0, 9.0, 9.0]))
+    alone = reference_distribution.surprisal(score, blocks)
+    assert found[0] == 9.0
+    assert found[1] / 9.0 == pytest.approx(alone[1] / alone[0])
+    assert found[2] == alone[2] > 9.0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reference_model import ReferenceModel
 
+from models.core.parameters import DetectorParameters
 from models.univariate.block_rarity import BODY
 from models.univariate.model import Univariate, UnivariateScores
 from models.univariate.parameters import UnivariateParameters
@@ -306,9 +307,26 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     score_rows(u, x)
     u.adopt(0, after)
     adopted, held = column(score_rows(u, y, first=len(x)), "base").T
-    assert adopted[:12].max() < held[:12].max() - 4
+    assert adopted[1:12].max() < held[:12].max() - 4  # the first row is the step itself
     assert u.expects(0)["typical"] == pytest.approx(after, rel=0.02)
     assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
+
+
+def test_an_extreme_step_counts_whatever_came_before_unless_such_steps_recur() -> None:
+    """Spikes of 60 spreads in a row of a minute, in one hour of twenty, and in one of six."""
+    rng, u, hours = np.random.default_rng(16), model(2), 200
+    x = rng.normal(50, 1, (hours * 60, 2))
+    for j, share in enumerate((0.05, 0.18)):
+        x[30 + 60 * np.flatnonzero(rng.random(hours) < share), j] += 60
+    answers = score_rows(u, x, minutes=1)
+    spikes = (x > 90) & (np.arange(len(x))[:, None] > 100 * 60)
+    base, surprise = column(answers, "base"), column(answers, "surprise")[:, FEATURES.index("step")]
+    (rare, rare_surprise), (usual, usual_surprise) = ((base[s, j], surprise[s, j]) for j, s in enumerate(spikes.T))
+    alert = DetectorParameters(window_seconds=60).alert_nats
+    assert len(rare) >= 3
+    assert (rare >= 0.999 * P.step_share * rare_surprise).all()
+    assert rare.min() > alert > usual.max()
+    assert usual_surprise.max() > alert / P.step_share
 
 
 @pytest.mark.slow

@@ -84,8 +84,11 @@ def _anchor(s: Table, rows: CandidateRows, fresh: Bools, p: ChangeParameters) ->
 
 def _begin(s: Table, strays: Bools, rows: CandidateRows) -> None:
     """Begin explanations at rows that stray, which they need not explain, and count the rows of the others."""
+    fast_before = np.clip((rows.fast_before - s["anchor"]) / s["unit"], -FARTHEST, FARTHEST)
     for name in ("level", "spread"):
         begins = strays & (s[f"{name}_nats"] == 0)
+        if name == "level":
+            s["level_from"] = np.where(begins, fast_before, s["level_from"])
         s[f"{name}_start"] = np.where(begins, rows.before, s[f"{name}_start"])
         s[f"{name}_nats"] = np.where(begins, HEAD, s[f"{name}_nats"])
         s[f"{name}_rows"] = np.where(begins | (s[f"{name}_rows"] > 0), s[f"{name}_rows"] + 1, 0.0)
@@ -139,7 +142,7 @@ def _weigh(s: Table, name: str, gain: Floats, against: Floats, p: ChangeParamete
     kept = (
         goes_on if name == "level" else goes_on | (s["level_rows"] > 0)
     )  # a level has to be better than a spread, always
-    for column in ("rows", "sum", *(["mean"] if name == "level" else [])):
+    for column in ("rows", "sum", *(["mean", "rise"] if name == "level" else [])):
         s[f"{name}_{column}"] = np.where(kept, s[f"{name}_{column}"], 0.0)
 
 
@@ -148,11 +151,24 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
     rows = s["level_rows"]
     delta = np.where(rows > 0, y - s["level_mean"], 0.0)
     s["level_mean"] = s["level_mean"] + delta / np.maximum(rows, 1.0)
+    rise = np.where(
+        rows > 0, rows / 2 * (y - s["level_mean"]), 0.0
+    )  # (row - mean of the rows before) * (value - mean of all)
+    s["level_rise"] = np.clip(s["level_rise"] + rise, -SINGLE, SINGLE)
     s["level_sum"] = np.minimum(s["level_sum"] + delta * np.where(rows > 0, y - s["level_mean"], 0.0), SINGLE)
     s["spread_sum"] = np.minimum(s["spread_sum"] + np.where(s["spread_rows"] > 0, y * y, 0.0), SINGLE)
     reg.learn(trend, y, 0.5 ** (1 / p.half_life_rows))
     for name, column in zip(TREND_COLUMNS, trend, strict=True):
         s[name] = column
+
+
+def _at_once(s: Table, p: ChangeParameters) -> Bools:
+    """Whether enough of the way to the new level lies between the fast mean before it and the beginning of a line through its rows."""
+    rows, mean = s["level_rows"], s["level_mean"]
+    begins = mean - 6.0 * s["level_rise"] / np.maximum(rows * rows - 1.0, 1.0)
+    error = 2.0 * np.sqrt(s["level_sum"]) / np.maximum(rows, 1.0)
+    out: Bools = np.sign(mean) * (begins - s["level_from"]) - error >= p.at_once * np.abs(mean)
+    return out
 
 
 def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) -> Verdict:
@@ -166,7 +182,7 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
         & (s[f"{name}_against"] <= MOST_AGAINST)
         for name in lead
     }
-    level = holds["level"] & (rows.settled | (lead["level"] >= rows.needed_nats))
+    level = holds["level"] & (rows.settled | ((lead["level"] >= rows.needed_nats) & _at_once(s, p)))
     spread = holds["spread"] & rows.settled & (lead["spread"] > 0)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
