@@ -208,12 +208,13 @@ def compare(c: Candidate, y: float, p: Floats) -> None:
 
 
 @called
-def begin(c: Candidate, start: int, rows: int, nats: int, strays: bool, before: float) -> None:
-    """Begin an explanation at a row that strays, which it need not explain, and count the rows of one that has begun."""
+def begin(c: Candidate, start: int, rows: int, nats: int, strays: bool, before: float) -> bool:
+    """Begin an explanation at a row that strays, which it need not explain, and count the rows of one that has begun; whether it begins."""
     begins = strays and c[nats] == 0
     if begins:
         c[start], c[nats] = before, HEAD
     c[rows] = c[rows] + 1 if begins or c[rows] > 0 else 0.0
+    return bool(begins)
 
 
 @called
@@ -317,9 +318,8 @@ def weigh(
         y = anchored(c, x, place, scale, (given[WORTH_NOW, j], given[COMMON_NOW, j]), fresh, p)
         compare(c, y, p)
         strays = abs(x - place) >= p[OPEN_SCALES] * scale or has_episode[j]
-        if strays and c[LEVEL_NATS] == 0:
+        if begin(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, strays, before):
             c[LEVEL_FROM] = clipped((given[FAST_BEFORE, j] - c[ANCHOR]) / c[UNIT], FARTHEST)
-        begin(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, strays, before)
         begin(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, strays, before)
         learn(c, y, p[KEPT])
         what, wins, lead = decide(c, given[NEEDED_NATS, j], settled[j], times, p)
