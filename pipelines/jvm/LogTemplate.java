@@ -13,6 +13,7 @@ import org.apache.spark.sql.api.java.UDF1;
  *
  * <p>The table, its operations and why they find what a regular expression finds: models/templates/pattern_program.py. This is
  * models/templates/matcher.py in Java, operation by operation. Lengths are in code points, as Spark and Python count.
+ * A line that is of the shape of one before it (`LineShapes`) goes by none of its operations.
  */
 public class LogTemplate implements UDF1 {
   // the header of the table, and what it says of a mask
@@ -43,9 +44,10 @@ public class LogTemplate implements UDF1 {
   private static final int ENTRY = 4;
 
   // a place of a line: the class of its character, the character, and a bit for each mask that may begin there
-  private static final int CLASS = 0xFF;
+  static final int CLASS = 0xFF;
   private static final int CHARACTER_BITS = 8;
   private static final int CHARACTER = 0xFFFFFF;
+  private static final int READ_PLACE = 1 << 23; // a place of the line as it was read, instead of a character
   private static final int MASK_BITS = 32;
   private static final int BLOCK_BITS = 4;
   private static final int BLOCK = 1 << BLOCK_BITS;
@@ -64,6 +66,8 @@ public class LogTemplate implements UDF1 {
   private static final class Table {
     final byte[] packed;
     final int[] numbers;
+    final LineShapes shapes;
+    final ClassSets sets; // null where there are more classes than these have room for
 
     Table(byte[] packed) {
       this.packed = packed;
@@ -76,17 +80,24 @@ public class LogTemplate implements UDF1 {
         }
         numbers = new int[bytes.size() / 4];
         ByteBuffer.wrap(bytes.toByteArray()).asIntBuffer().get(numbers);
+        shapes = new LineShapes(numbers, numbers[CLASSES]);
+        sets = numbers[CLASS_COUNT] > ClassSets.MOST ? null : classSets();
       } catch (IOException error) {
         throw new IllegalArgumentException("a table of masks that cannot be unpacked", error);
       }
     }
+
+    private ClassSets classSets() {
+      final int[] t = numbers;
+      return new ClassSets(t, t[CLASS_COUNT], t[STARTS], t[SECONDS], t[RARE], t[ALLOWED]);
+    }
   }
 
-  private static synchronized int[] table(byte[] packed) {
+  private static synchronized Table table(byte[] packed) {
     if (known == null || !Arrays.equals(known.packed, packed)) {
       known = new Table(packed);
     }
-    return known.numbers;
+    return known;
   }
 
   @Override
@@ -126,9 +137,13 @@ public class LogTemplate implements UDF1 {
     private int[] replaced = new int[256];
     private int[] out = new int[256];
     private int made; // of `out`, by the last text
+    private final Table table;
+    private int saved = 0; // of which `shapes` has not heard
+    private long[][] asked = null; // where a shape is to be known: for each place of the line the classes that would be answered as its own
 
-    Work(int[] table) {
-      t = table;
+    Work(Table table) {
+      this.table = table;
+      t = table.numbers;
       stack = new int[ENTRY * t[STACK]];
       slots = new int[t[SLOTS]];
     }
@@ -152,11 +167,91 @@ public class LogTemplate implements UDF1 {
 
     /** Make the template of the `n` characters that were read into `out`; answers its length. */
     private int masked(int n) {
+      LineShapes.Shape shape = null;
+      if (table.sets != null && n > 0) {
+        final long key = table.shapes.key(line, n);
+        shape = table.shapes.find(line, n, key);
+        if (shape != null) {
+          saved += LineShapes.SAVED_BY_ONE;
+        } else {
+          saved++;
+          if (table.shapes.cameBefore(key)) {
+            final boolean pays = table.shapes.pays(saved);
+            saved = 0;
+            shape = pays ? shape(n, key) : null;
+          }
+        }
+      }
+      int size;
+      if (shape == null) {
+        size = Math.min(replaceAll(n), t[MOST_WRITTEN]);
+        room(size);
+        for (int i = 0; i < size; i++) {
+          out[i] = character(line[i + 1]);
+        }
+      } else {
+        final int[] parts = shape.made;
+        size = parts.length;
+        room(size);
+        for (int i = 0; i < size; i++) {
+          out[i] = parts[i] < 0 ? character(line[-parts[i]]) : parts[i];
+        }
+      }
+      int begin = 0;
+      while (begin < size && out[begin] == ' ') {
+        begin++;
+      }
+      while (size > begin && out[size - 1] == ' ') {
+        size--;
+      }
+      made = size - begin;
+      System.arraycopy(out, begin, out, 0, made);
+      return made;
+    }
+
+    private void room(int size) {
+      if (out.length < size) {
+        out = new int[2 * size];
+      }
+    }
+
+    /** The shape of a line of `n` places, which is as it was afterwards. */
+    private LineShapes.Shape shape(int n, long key) {
+      final long[] read = Arrays.copyOf(line, n + ROOM);
+      asked = new long[2][n + 1];
+      Arrays.fill(asked[0], -1L);
+      Arrays.fill(asked[1], -1L);
+      for (int i = 1; i <= n; i++) {
+        line[i] = (long) (READ_PLACE | i) << CHARACTER_BITS | line[i] & CLASS;
+      }
+      final int size = Math.min(replaceAll(n), t[MOST_WRITTEN]);
+      final int[] parts = new int[size];
+      for (int i = 0; i < size; i++) {
+        parts[i] = character(line[i + 1]);
+        if ((parts[i] & READ_PLACE) != 0) {
+          parts[i] = -(parts[i] ^ READ_PLACE);
+        }
+      }
+      final LineShapes.Shape shape = table.shapes.add(key, asked, n, parts, size);
+      asked = null;
+      line = read;
+      return shape;
+    }
+
+    /** Where a character of a place was in the line as it was read; 0 where it was not in it. */
+    private static int readAt(long place) {
+      final int found = character(place);
+      return (found & READ_PLACE) == 0 ? 0 : found ^ READ_PLACE;
+    }
+
+    /** Apply each mask to the line of `n` places; answers how many it has afterwards. */
+    private int replaceAll(int n) {
       final int edge = t[CLASS_COUNT] - 1;
       line[0] = edge;
       line[n + 1] = edge;
       sayWhatBegins(n, 1, n);
       long anywhere = anyOfBlocks(n);
+      int first = 0; // of the masks that saw the line as it is
       for (int mask = 0; mask < t[MASKS]; mask++) {
         final long bit = 1L << (MASK_BITS + mask);
         if ((anywhere & bit) == 0) {
@@ -165,6 +260,10 @@ public class LogTemplate implements UDF1 {
         int many = replace(n, bit, HEADER_WORDS + mask * MASK_WORDS);
         if (many == 0) {
           continue;
+        }
+        if (asked != null) {
+          askWhatBegins(n, first, mask + 1);
+          first = mask + 1;
         }
         n = written - 1;
         long[] read = line;
@@ -181,22 +280,48 @@ public class LogTemplate implements UDF1 {
         }
         anywhere = anyOfBlocks(n);
       }
-      int begin = 1;
-      int end = Math.min(n, t[MOST_WRITTEN]) + 1;
-      while (begin < end && character(line[begin]) == ' ') {
-        begin++;
+      if (asked != null) {
+        askWhatBegins(n, first, t[MASKS]);
       }
-      while (end > begin && character(line[end - 1]) == ' ') {
-        end--;
+      return n;
+    }
+
+    /** Ask what `sayWhatBegins` did: of these masks, where none begins; and of each word, that it lacks the rare sets that they need. */
+    private void askWhatBegins(int n, int first, int end) {
+      final int masks = (int) ((1L << end) - (1L << first));
+      final int[] places = new int[3];
+      int lacking = 0;
+      for (int i = 1; i <= n; i++) {
+        final int before = (int) line[i - 1] & CLASS;
+        final int one = (int) line[i] & CLASS;
+        final int second = (int) line[i + 1] & CLASS;
+        final int place = readAt(line[i]);
+        places[0] = places[1];
+        places[1] = place;
+        places[2] = readAt(line[i + 1]);
+        table.sets.keepNone(asked, places, before, one, second, masks);
+        if (t[t[RARE] + one] < 0) {
+          if (lacking != 0 && place != 0) {
+            table.sets.keepAlike(asked, place, t[RARE], one);
+          }
+          lacking = 0;
+          continue;
+        }
+        final int but = t[t[STARTS] + before * t[CLASS_COUNT] + one] & t[t[SECONDS] + one * t[CLASS_COUNT] + second];
+        lacking |= table.sets.needed(masks & but & ~(int) (line[i] >>> MASK_BITS));
+        if (lacking != 0 && place != 0) {
+          table.sets.keepWithoutRare(asked, place, lacking);
+        }
       }
-      if (out.length < end - begin) {
-        out = new int[2 * (end - begin)];
+    }
+
+    /** What the table has from an address on for the class of the character at a place. */
+    private int at(int base, int place) {
+      final long found = line[place];
+      if (asked != null && readAt(found) != 0) {
+        table.sets.keepAlike(asked, readAt(found), base, (int) found & CLASS);
       }
-      for (int i = begin; i < end; i++) {
-        out[i - begin] = character(line[i]);
-      }
-      made = end - begin;
-      return made;
+      return t[base + ((int) found & CLASS)];
     }
 
     private static int character(long place) {
@@ -358,6 +483,15 @@ public class LogTemplate implements UDF1 {
         if (many + 2 > replaced.length) {
           replaced = Arrays.copyOf(replaced, 2 * replaced.length);
         }
+        if (asked != null) {
+          table.sets.keepBeginning(
+              asked,
+              new int[] {readAt(line[i - 1]), readAt(line[i]), readAt(line[i + 1])},
+              (int) line[i - 1] & CLASS,
+              (int) line[i] & CLASS,
+              (int) line[i + 1] & CLASS,
+              (int) (bit >>> MASK_BITS));
+        }
         System.arraycopy(line, done, other, at, i - done);
         at += i - done;
         replaced[many] = at;
@@ -386,7 +520,6 @@ public class LogTemplate implements UDF1 {
       final int[] t = this.t;
       final int[] stack = this.stack;
       final int[] slots = this.slots;
-      final long[] line = this.line;
       int pos = begin;
       int pc = code;
       int top = 0;
@@ -396,7 +529,7 @@ public class LogTemplate implements UDF1 {
           case 0: // MATCH
             return pos;
           case 1: // SET
-            if (t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0) {
+            if (at(t[pc + 2], pos) != 0) {
               pos++;
               pc = t[pc + 1];
               well = true;
@@ -406,7 +539,7 @@ public class LogTemplate implements UDF1 {
             {
               final int end = pc + 3 + t[pc + 2];
               int set = pc + 3;
-              while (set < end && t[t[set] + ((int) line[pos] & CLASS)] != 0) {
+              while (set < end && at(t[set], pos) != 0) {
                 pos++;
                 set++;
               }
@@ -417,13 +550,13 @@ public class LogTemplate implements UDF1 {
             }
             break;
           case 3: // NEXT
-            if (t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0) {
+            if (at(t[pc + 2], pos) != 0) {
               pc = t[pc + 1];
               well = true;
             }
             break;
           case 4: // BACK
-            if (t[t[pc + 3] + ((int) line[pos - t[pc + 2]] & CLASS)] != 0) {
+            if (at(t[pc + 3], pos - t[pc + 2]) != 0) {
               pc = t[pc + 1];
               well = true;
             }
@@ -433,7 +566,7 @@ public class LogTemplate implements UDF1 {
               final int set = t[pc + 2];
               final int least = pos + t[pc + 3];
               final int most = pos + t[pc + 4];
-              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+              while (pos < most && at(set, pos) != 0) {
                 pos++;
               }
               if (pos >= least) {
@@ -448,10 +581,10 @@ public class LogTemplate implements UDF1 {
               final int least = pos + t[pc + 3];
               final int most = pos + t[pc + 4];
               final int follow = t[pc + 5];
-              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+              while (pos < most && at(set, pos) != 0) {
                 pos++;
               }
-              while (pos >= least && t[follow + ((int) line[pos] & CLASS)] == 0) {
+              while (pos >= least && at(follow, pos) == 0) {
                 pos--;
               }
               if (pos >= least) {
@@ -473,15 +606,15 @@ public class LogTemplate implements UDF1 {
               final int least = pos + t[pc + 3];
               final int most = pos + t[pc + 4];
               final int follow = t[pc + 5];
-              while (pos < least && t[set + ((int) line[pos] & CLASS)] != 0) {
+              while (pos < least && at(set, pos) != 0) {
                 pos++;
               }
               if (pos >= least) {
-                while (pos < most && t[follow + ((int) line[pos] & CLASS)] == 0 && t[set + ((int) line[pos] & CLASS)] != 0) {
+                while (pos < most && at(follow, pos) == 0 && at(set, pos) != 0) {
                   pos++;
                 }
-                if (t[follow + ((int) line[pos] & CLASS)] != 0) {
-                  if (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                if (at(follow, pos) != 0) {
+                  if (pos < most && at(set, pos) != 0) {
                     stack[top] = TAKES_MORE;
                     stack[top + 1] = pc;
                     stack[top + 2] = pos;
@@ -496,7 +629,7 @@ public class LogTemplate implements UDF1 {
             break;
           case 8: // CHOICE
             {
-              final int one = t[t[pc + 2] + ((int) line[pos] & CLASS)];
+              final int one = at(t[pc + 2], pos);
               if (one != 0) {
                 if (t[one + 1] != 0) {
                   stack[top] = OPTIONS;
@@ -510,7 +643,7 @@ public class LogTemplate implements UDF1 {
             }
             break;
           case 9: // IF
-            pc = t[t[pc + 2] + ((int) line[pos] & CLASS)] != 0 ? t[pc + 1] : t[pc + 3];
+            pc = at(t[pc + 2], pos) != 0 ? t[pc + 1] : t[pc + 3];
             well = true;
             break;
           case 10: // ENTER
@@ -542,7 +675,7 @@ public class LogTemplate implements UDF1 {
                 pc = t[pc + 6];
                 well = true;
               } else {
-                final int one = t[t[pc + 5] + ((int) line[pos] & CLASS)];
+                final int one = at(t[pc + 5], pos);
                 if (one != 0) {
                   if (t[one + 1] != 0) {
                     stack[top] = OPTIONS;
@@ -562,7 +695,7 @@ public class LogTemplate implements UDF1 {
               final int set = t[pc + 3];
               final int from = pos;
               final int most = pos + t[pc + 4] - slots[slot];
-              while (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+              while (pos < most && at(set, pos) != 0) {
                 pos++;
               }
               slots[slot] += pos - from;
@@ -604,7 +737,7 @@ public class LogTemplate implements UDF1 {
             well = true;
             break;
           case 19: // UNLESS
-            if (t[t[pc + 4] + ((int) line[pos] & CLASS)] == 0) {
+            if (at(t[pc + 4], pos) == 0) {
               pc = t[pc + 3];
             } else {
               slots[t[pc + 2]] = top;
@@ -657,7 +790,7 @@ public class LogTemplate implements UDF1 {
                 final int least = stack[top + 3];
                 final int follow = t[where + 5];
                 pos = stack[top + 2] - 1;
-                while (pos >= least && t[follow + ((int) line[pos] & CLASS)] == 0) {
+                while (pos >= least && at(follow, pos) == 0) {
                   pos--;
                 }
                 if (pos >= least) {
@@ -676,11 +809,11 @@ public class LogTemplate implements UDF1 {
                 final int set = t[where + 2];
                 final int follow = t[where + 5];
                 pos = stack[top + 2] + 1;
-                while (pos < most && t[follow + ((int) line[pos] & CLASS)] == 0 && t[set + ((int) line[pos] & CLASS)] != 0) {
+                while (pos < most && at(follow, pos) == 0 && at(set, pos) != 0) {
                   pos++;
                 }
-                if (t[follow + ((int) line[pos] & CLASS)] != 0) {
-                  if (pos < most && t[set + ((int) line[pos] & CLASS)] != 0) {
+                if (at(follow, pos) != 0) {
+                  if (pos < most && at(set, pos) != 0) {
                     stack[top + 2] = pos;
                     top += ENTRY;
                   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
@@ -35,6 +36,23 @@ LINES = [
 ]
 PIECES = st.sampled_from([*LINES, *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ", "<num>", "<ip>", "blk_", "0x", "user "])
 MESSAGES = st.lists(PIECES | st.text(max_size=5), max_size=8).map("".join)
+RUNS = [
+    "accepted worker 0x0000a1f3 from 10.0.123.145:10543 after 1000 ms, user=u1000 path=/srv/data/123/object status=200",
+    "TraceID: 5bf1561907a2a13e896ea0265e2cb081 SpanID: 881f4bf5df16c42f [getRoute][Id: 1f3e0a7c-55d2-4b1a-9c0e-fe12ab34cd56]",
+    "session dGhpcyBpcyBhIHRlc3Q0Nw== of a.b.C$D(x=1, y={'a': [1, 2]}) at 2026-01-05T10:00:03Z (12 of 99 KB)",
+    "<34>Jan  5 10:00:03 web-1 sshd[123]: link 0a:1b:2c:3d:4e:5f sent orders.created to org.acme.Thing and a/b/c/d.log",
+]
+KINDS = [
+    "0123456789",
+    "abcdef",
+    "ghijklmnopqrstuvwxyz",
+    "ABCDEF",
+    "GHIJKLMNOPQRSTUVWXYZ",
+    ".:-/",
+    "\"'<>()[]{}",
+    ",;=_|@#+ ",
+    "é\u2028\t",
+]
 HOSTILE = [
     *(
         unit * (8192 // len(unit))
@@ -61,6 +79,39 @@ def templates(spark: SparkSession, messages: list[str]) -> list[str]:
 @settings(max_examples=3, suppress_health_check=list(HealthCheck), derandomize=True, database=None, deadline=None)
 def test_spark_and_python_say_the_same(spark: SparkSession, messages: list[str]) -> None:
     every = [*LINES, *messages, *((m * 300)[:3000] for m in messages)]
+    assert templates(spark, every) == [plain.template_of(message) for message in every]
+
+
+def alike(line: str, choose: random.Random) -> str:
+    """A line of the same length: some characters become others, most of their kind; a line that is masked by the shape of another is one of these."""
+    out = list(line)
+    often = choose.choice((0.02, 0.2, 1.0))
+    for i, character in enumerate(out):
+        if choose.random() < often:
+            kinds = [kind for kind in KINDS if character in kind] or KINDS
+            out[i] = choose.choice(choose.choice(kinds if choose.random() < 0.97 else KINDS))
+    return "".join(out)
+
+
+def with_lines_alike(lines: list[str], choose: random.Random) -> list[str]:
+    """Each line some times, so that its shape is known, and then lines like it."""
+    return [one for line in lines for one in (line, line, line, *(alike(line, choose) for _ in range(12)))]
+
+
+def test_lines_of_one_shape_have_the_templates_that_masks_give_each_of_them(spark: SparkSession) -> None:
+    choose = random.Random(7)
+    pieces = [
+        *LINES[:11],
+        *RUNS,
+        *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ",
+        "blk_",
+        "0x",
+        "user ",
+        "Exception",
+        " jan 5",
+    ]
+    made = ["".join(choose.choice(pieces) for _ in range(choose.randint(1, 12))) for _ in range(500)]
+    every = with_lines_alike([*LINES[:11], *RUNS, *made], choose)
     assert templates(spark, every) == [plain.template_of(message) for message in every]
 
 
