@@ -8,9 +8,11 @@ import java.util.Map;
 /** Log lines by window and template, which are handed out as rows of WINDOW (end, ms), SERIES, TEMPLATE, how many there were and the least message. */
 final class LineCounts {
   static final int PARTS = 5; // of a row that is handed out
-  private static final long ENOUGH = 8L << 20; // bytes of the texts that wait in memory
+  private static final long ENOUGH = 16L << 20; // bytes of the lines that wait in memory
   private static final int OVERHEAD = 200; // bytes of an entry without its texts
   private static final int LONGEST_NUMBER = 20; // characters
+  private static final int OF_ASCII = 1; // bytes of a character
+  private static final int OF_ANY = 2;
 
   private final LogTemplate.Work templates;
   // Texts as keys, and no objects of ours: of texts with one hash, which anybody can make, a map of Java makes a tree.
@@ -36,12 +38,12 @@ final class LineCounts {
     String full = name.toString();
     Line known = (Line) counts.get(full);
     if (known == null) {
-      begin(full, new Line(window, host, service, level, template, message));
+      begin(full, new Line(window, host, service, level, template.length(), message), OF_ANY);
     } else {
       known.count++;
       // whole characters of 16 bits: their order is that of their bytes in UTF-8
       if (message.compareTo(known.least) < 0) {
-        replace(known, message);
+        replace(known, message, OF_ANY);
       }
     }
   }
@@ -52,12 +54,11 @@ final class LineCounts {
     String name = nameOf(window, line, level, size);
     Line known = (Line) counts.get(name);
     if (known == null) {
-      String template = name.substring(name.length() - size);
-      begin(name, new Line(window, line.host(), line.service(), level, template, line.messageText()));
+      begin(name, new Line(window, line.host(), line.service(), level, size, line.messageText()), OF_ASCII);
     } else {
       known.count++;
       if (line.isBefore(known.least)) {
-        replace(known, line.messageText());
+        replace(known, line.messageText(), OF_ASCII);
       }
     }
   }
@@ -90,22 +91,22 @@ final class LineCounts {
     key[at++] = 0;
   }
 
-  private void begin(String name, Line line) {
+  private void begin(String name, Line line, int character) {
     counts.put(name, line);
-    bytes += OVERHEAD + 2L * (name.length() + line.host.length() + line.service.length() + line.template.length() + line.least.length());
+    bytes += OVERHEAD + (long) character * (name.length() + line.host.length() + line.service.length() + line.least.length());
     if (bytes >= ENOUGH) {
       handOut();
     }
   }
 
-  private void replace(Line known, String message) {
-    bytes += 2L * (message.length() - known.least.length());
+  private void replace(Line known, String message, int character) {
+    bytes += (long) character * (message.length() - known.least.length());
     known.least = message;
   }
 
   /** Begin to hand out all lines. */
   void handOut() {
-    full = counts.values().iterator();
+    full = counts.entrySet().iterator();
     counts = new HashMap();
     bytes = 0;
   }
@@ -116,8 +117,11 @@ final class LineCounts {
 
   /** The parts of a row, where there is one. */
   Object[] row() {
-    Line line = (Line) full.next();
-    return new Object[] {Long.valueOf(line.window), line.series(), line.template, Long.valueOf(line.count), line.least};
+    Map.Entry entry = (Map.Entry) full.next();
+    Line line = (Line) entry.getValue();
+    String name = (String) entry.getKey();
+    String template = name.substring(name.length() - line.size);
+    return new Object[] {Long.valueOf(line.window), line.series(template), template, Long.valueOf(line.count), line.least};
   }
 
   /** Lines of one template, on one host, of one service, level and window. */
@@ -126,21 +130,21 @@ final class LineCounts {
     final String host;
     final String service;
     final String level;
-    final String template;
+    final int size; // of the template, with which its name ends
     String least;
     long count = 1;
 
-    Line(long window, String host, String service, String level, String template, String message) {
+    Line(long window, String host, String service, String level, int size, String message) {
       this.window = window;
       this.host = host;
       this.service = service;
       this.level = level;
-      this.template = template;
+      this.size = size;
       least = message;
     }
 
     /** The name of the series, as pipelines/jobs/extract.py makes it. */
-    String series() {
+    String series(String template) {
       StringBuilder name = new StringBuilder("template/");
       FlatRecord.quote(name, host);
       FlatRecord.quote(name.append('/'), service);

@@ -140,15 +140,15 @@ def test_counts_are_handed_out_before_they_take_much_memory(spark: SparkSession)
     rows = [
         (json.dumps({
             "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info",
-            "message": f"{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}{'uvwxyzabcd'[i // 100 % 10]} {'word ' * 1_600}",
+            "message": f"{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}{'uvwxyzabcd'[i // 100 % 10]}{'ef'[i // 1_000]} {'word ' * 1_600}",
         }).encode(), "logs", 0, i, NOON + timedelta(seconds=2))
-        for i in (*range(1_000),) * 3
+        for i in (*range(2_000),) * 3
     ]  # fmt: skip
     frame = spark.createDataFrame(rows, SOURCE).coalesce(1)
     counted = extract.lines_and_counts(frame, WINDOWINGS[1])
     series = [row["series"] for row in counted.select("series").collect()]
-    assert counted.agg(F.sum("n")).collect()[0][0] == 3_000
+    assert counted.agg(F.sum("n")).collect()[0][0] == 6_000
     assert len(series) > len(set(series))
     found = extract.closed_windows(frame.limit(0), frame, WINDOWINGS[1]).collect()
     assert len({row["series"] for row in found}) == len(found)
-    assert sum(row["n"] for row in found) == 3_000
+    assert sum(row["n"] for row in found) == 6_000
