@@ -1,47 +1,47 @@
 package kappa;
 
-import java.util.Arrays;
-
 /**
- * Shapes of lines that were masked: of each place the classes of characters with which every mask would have gone the same way, and what the
- * template is made of. A line of a known shape needs no mask: its template is put together from its characters.
+ * A cache of the shapes of lines that were masked. A shape has for each place the character classes with which each mask would have done the same
+ * (`LookupSets`), and what the template is made of. A line of a known shape needs no mask: its template is put together from its characters.
  *
- * <p>Nothing here changes a template; what is forgotten is masked again. All tasks of a process share it without a lock: a shape never
- * changes, and a task that does not see one yet masks the line.
+ * <p>Nothing here changes a template; a line whose shape was evicted is masked again. All tasks of a process share the cache and look shapes up
+ * without a lock: what they read of a shape never changes, and a task that does not see one yet masks the line.
  */
 final class LineShapes {
   private static final int BUCKETS = 1 << 8;
-  private static final int WAYS = 64; // shapes of a bucket
+  private static final int WAYS = 64; // shapes of a bucket; when it is full, they are evicted in turn
   private static final int MOST_SETS = 1 << 13;
   private static final int NUMBER_BITS = 14;
   private static final long ENOUGH = 16L << 20; // bytes of all shapes
   private static final int OVERHEAD = 100; // bytes of one
-  static final int SAVED_BY_ONE = 8;
+  // What a shape costs and a line of a known shape saves, where a line that is masked saves 1
   private static final int SHAPE_COSTS = 64;
-  private static final int MOST_SAVED = 1 << 16; // as many as a process makes at once when it starts
+  static final int SAVED_BY_ONE = 8;
+  private static final int MOST_SAVED = 1 << 16; // what there is at the start
   private static final long FACTOR = 0x9E3779B97F4A7C15L;
-  private static final String WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
-  private final int[] rough = new int[LogTemplate.CLASS + 1]; // what counts of a class for where a shape is kept
+  private final int[] coarse = new int[256]; // for each class a number, which letters, digits and `_` share
   private volatile Content content = new Content();
-  private int saved = MOST_SAVED; // by lines, less what the shapes cost
+  private volatile int saved = MOST_SAVED; // by all tasks, less what the shapes cost
 
-  /** `kinds` are the classes of ASCII in a table from there on. */
+  /** From address `kinds` on the table has the class of each character of ASCII. */
   LineShapes(int[] table, int kinds) {
-    for (int kind = 0; kind < rough.length; kind++) {
-      rough[kind] = kind + 1;
+    for (int kind = 0; kind < coarse.length; kind++) {
+      coarse[kind] = kind + 1;
     }
-    for (int i = 0; i < WORD.length(); i++) {
-      rough[table[kinds + WORD.charAt(i)]] = 0;
+    for (int c = 0; c < 128; c++) {
+      if (c == '_' || Character.isLetterOrDigit((char) c)) {
+        coarse[table[kinds + c]] = 0;
+      }
     }
   }
 
-  /** Where a line of so many places is kept: the same for all words of one length. */
+  /** A hash of a line, never 0: the same for all words of one length. */
   long key(long[] line, int n) {
-    final int[] rough = this.rough;
+    final int[] coarse = this.coarse;
     long key = n;
     for (int i = 1; i <= n; i++) {
-      key = key * FACTOR + rough[(int) line[i] & LogTemplate.CLASS];
+      key = key * FACTOR + coarse[LogTemplate.kind(line[i])];
     }
     return key ^ key >>> 29 | 1;
   }
@@ -53,7 +53,7 @@ final class LineShapes {
     for (int way = from; way < from + WAYS && own.keys[way] != 0; way++) {
       if (own.keys[way] == key) {
         final Shape shape = own.shapes[way];
-        if (shape != null && shape.key == key && shape.sets.length == n && shape.fits(line, own.members)) {
+        if (shape != null && shape.sets.length == n && shape.fits(line, own.members)) {
           return shape;
         }
       }
@@ -72,20 +72,22 @@ final class LineShapes {
   }
 
   /**
-   * Whether to make another shape, which takes as long as masking five lines. A line of a known shape saves `SAVED_BY_ONE`, and one that is masked 1, so
-   * that lines that are never alike cost a twelfth more at most; `more` was saved since the last question.
+   * Whether a task that has saved `own` is to make another shape, which uses that up. Making one takes as long as masking five lines, so where no
+   * two lines are alike masking takes a twelfth longer at most.
    */
-  synchronized boolean pays(int more) {
-    saved = Math.min(saved + more, MOST_SAVED);
-    if (saved < SHAPE_COSTS) {
-      return false;
+  boolean pays(long own) {
+    if (saved + own < SHAPE_COSTS) {
+      return false; // without the lock, which each such line would take
     }
-    saved -= SHAPE_COSTS;
-    return true;
+    synchronized (this) {
+      final long left = saved + own - SHAPE_COSTS;
+      saved = left < 0 ? saved : (int) Math.min(left, MOST_SAVED);
+      return left >= 0;
+    }
   }
 
   /** Take in a shape: the sets of the places 1 to n, and the characters of the template, negative where they are places of the line. */
-  synchronized Shape add(long key, long[][] sets, int n, int[] made, int size) {
+  synchronized Shape add(long key, long[][] sets, int n, int[] template) {
     Content own = content;
     if (own.bytes > ENOUGH || own.many + n >= MOST_SETS) {
       own = new Content();
@@ -95,7 +97,7 @@ final class LineShapes {
     for (int i = 0; i < n; i++) {
       numbers[i] = own.number(sets[0][i + 1], sets[1][i + 1]);
     }
-    Shape shape = new Shape(key, numbers, Arrays.copyOf(made, size));
+    Shape shape = new Shape(numbers, template);
     final int from = Content.bucket(key);
     int way = from;
     while (way < from + WAYS && own.keys[way] != 0) {
@@ -112,24 +114,22 @@ final class LineShapes {
   }
 
   static final class Shape {
-    final long key;
     final short[] sets; // for each place the number of its set
-    private int other = 0; // a place where another line did not fit: of many of one key most do not fit there
-    final int[] made; // the template before it is trimmed: characters, and places of the line below 0
+    final int[] template; // before it is trimmed: characters, and places of the line below 0
+    private int mismatch = 0; // where the last line that did not fit differed: the next one is likely to differ there
 
-    Shape(long key, short[] sets, int[] made) {
-      this.key = key;
+    Shape(short[] sets, int[] template) {
       this.sets = sets;
-      this.made = made;
+      this.template = template;
     }
 
     boolean fits(long[] line, byte[] members) {
-      if (!fits(line[other + 1], sets[other], members)) {
+      if (!fits(line[mismatch + 1], sets[mismatch], members)) {
         return false;
       }
       for (int i = 0; i < sets.length; i++) {
         if (!fits(line[i + 1], sets[i], members)) {
-          other = i;
+          mismatch = i;
           return false;
         }
       }
@@ -137,18 +137,18 @@ final class LineShapes {
     }
 
     private static boolean fits(long place, int set, byte[] members) {
-      return members[set * ClassSets.MOST + ((int) place & LogTemplate.CLASS)] != 0;
+      return members[set * LookupSets.MOST + LogTemplate.kind(place)] != 0;
     }
 
     int bytes() {
-      return OVERHEAD + 2 * sets.length + 4 * made.length;
+      return OVERHEAD + 2 * sets.length + 4 * template.length;
     }
   }
 
   private static final class Content {
     final Shape[] shapes = new Shape[BUCKETS * WAYS];
     final long[] keys = new long[BUCKETS * WAYS]; // of the shapes
-    final byte[] members = new byte[MOST_SETS * ClassSets.MOST]; // for each set and class 1 where it is a member
+    final byte[] members = new byte[MOST_SETS * LookupSets.MOST]; // for each set and class 1 where it is a member
     final int[] seen = new int[1 << 14];
     final long[] lows = new long[MOST_SETS]; // of each set, from 1 on
     final long[] highs = new long[MOST_SETS];
@@ -172,8 +172,8 @@ final class LineShapes {
         numbers[at] = (short) many;
         lows[many] = low;
         highs[many] = high;
-        for (int kind = 0; kind < ClassSets.MOST; kind++) {
-          members[many * ClassSets.MOST + kind] = (byte) ((kind < ClassSets.MOST / 2 ? low : high) >>> kind & 1);
+        for (int kind = 0; kind < LookupSets.MOST; kind++) {
+          members[many * LookupSets.MOST + kind] = (byte) ((kind < LookupSets.MOST / 2 ? low : high) >>> kind & 1);
         }
       }
       return numbers[at];

@@ -44,7 +44,7 @@ public class LogTemplate implements UDF1 {
   private static final int ENTRY = 4;
 
   // a place of a line: the class of its character, the character, and a bit for each mask that may begin there
-  static final int CLASS = 0xFF;
+  private static final int CLASS = 0xFF;
   private static final int CHARACTER_BITS = 8;
   private static final int CHARACTER = 0xFFFFFF;
   private static final int READ_PLACE = 1 << 23; // a place of the line as it was read, instead of a character
@@ -67,7 +67,7 @@ public class LogTemplate implements UDF1 {
     final byte[] packed;
     final int[] numbers;
     final LineShapes shapes;
-    final ClassSets sets; // null where there are more classes than these have room for
+    final LookupSets lookups; // null where there are more classes than it has room for: each line is masked then
 
     Table(byte[] packed) {
       this.packed = packed;
@@ -81,15 +81,15 @@ public class LogTemplate implements UDF1 {
         numbers = new int[bytes.size() / 4];
         ByteBuffer.wrap(bytes.toByteArray()).asIntBuffer().get(numbers);
         shapes = new LineShapes(numbers, numbers[CLASSES]);
-        sets = numbers[CLASS_COUNT] > ClassSets.MOST ? null : classSets();
+        lookups = numbers[CLASS_COUNT] > LookupSets.MOST ? null : lookups();
       } catch (IOException error) {
         throw new IllegalArgumentException("a table of masks that cannot be unpacked", error);
       }
     }
 
-    private ClassSets classSets() {
+    private LookupSets lookups() {
       final int[] t = numbers;
-      return new ClassSets(t, t[CLASS_COUNT], t[STARTS], t[SECONDS], t[RARE], t[ALLOWED]);
+      return new LookupSets(t, t[CLASS_COUNT], t[STARTS], t[SECONDS], t[RARE], t[ALLOWED]);
     }
   }
 
@@ -125,6 +125,26 @@ public class LogTemplate implements UDF1 {
     return new Work(table(packed));
   }
 
+  private static int character(long place) {
+    return (int) (place >>> CHARACTER_BITS) & CHARACTER;
+  }
+
+  /** The class of a place's character. */
+  static int kind(long place) {
+    return (int) place & CLASS;
+  }
+
+  /** The masks that may begin at a place, a bit each. */
+  static int masks(long place) {
+    return (int) (place >>> MASK_BITS);
+  }
+
+  /** Where the character of a place was in a line of which a shape is made; 0 where it comes from a mask. */
+  static int readAt(long place) {
+    final int found = character(place);
+    return (found & READ_PLACE) == 0 ? 0 : found ^ READ_PLACE;
+  }
+
   /** What it takes to make a template, which is made once. */
   static final class Work {
     private final int[] t;
@@ -138,8 +158,8 @@ public class LogTemplate implements UDF1 {
     private int[] out = new int[256];
     private int made; // of `out`, by the last text
     private final Table table;
-    private int saved = 0; // of which `shapes` has not heard
-    private long[][] asked = null; // where a shape is to be known: for each place of the line the classes that would be answered as its own
+    private long saved = 0; // by known shapes, see LineShapes.pays
+    private long[][] sets = null; // of the line's places, while its shape is made
 
     Work(Table table) {
       this.table = table;
@@ -167,21 +187,7 @@ public class LogTemplate implements UDF1 {
 
     /** Make the template of the `n` characters that were read into `out`; answers its length. */
     private int masked(int n) {
-      LineShapes.Shape shape = null;
-      if (table.sets != null && n > 0) {
-        final long key = table.shapes.key(line, n);
-        shape = table.shapes.find(line, n, key);
-        if (shape != null) {
-          saved += LineShapes.SAVED_BY_ONE;
-        } else {
-          saved++;
-          if (table.shapes.cameBefore(key)) {
-            final boolean pays = table.shapes.pays(saved);
-            saved = 0;
-            shape = pays ? shape(n, key) : null;
-          }
-        }
-      }
+      final LineShapes.Shape shape = table.lookups == null || n == 0 ? null : shape(n);
       int size;
       if (shape == null) {
         size = Math.min(replaceAll(n), t[MOST_WRITTEN]);
@@ -190,7 +196,7 @@ public class LogTemplate implements UDF1 {
           out[i] = character(line[i + 1]);
         }
       } else {
-        final int[] parts = shape.made;
+        final int[] parts = shape.template;
         size = parts.length;
         room(size);
         for (int i = 0; i < size; i++) {
@@ -215,33 +221,38 @@ public class LogTemplate implements UDF1 {
       }
     }
 
-    /** The shape of a line of `n` places, which is as it was afterwards. */
-    private LineShapes.Shape shape(int n, long key) {
-      final long[] read = Arrays.copyOf(line, n + ROOM);
-      asked = new long[2][n + 1];
-      Arrays.fill(asked[0], -1L);
-      Arrays.fill(asked[1], -1L);
-      for (int i = 1; i <= n; i++) {
-        line[i] = (long) (READ_PLACE | i) << CHARACTER_BITS | line[i] & CLASS;
+    /** The shape of the line of `n` places, if it is known or worth making; else null. */
+    private LineShapes.Shape shape(int n) {
+      final long key = table.shapes.key(line, n);
+      final LineShapes.Shape known = table.shapes.find(line, n, key);
+      if (known != null) {
+        saved += LineShapes.SAVED_BY_ONE;
+        return known;
       }
-      final int size = Math.min(replaceAll(n), t[MOST_WRITTEN]);
-      final int[] parts = new int[size];
-      for (int i = 0; i < size; i++) {
-        parts[i] = character(line[i + 1]);
-        if ((parts[i] & READ_PLACE) != 0) {
-          parts[i] = -(parts[i] ^ READ_PLACE);
-        }
+      saved++;
+      if (!table.shapes.cameBefore(key) || !table.shapes.pays(saved)) {
+        return null;
       }
-      final LineShapes.Shape shape = table.shapes.add(key, asked, n, parts, size);
-      asked = null;
-      line = read;
-      return shape;
+      saved = 0;
+      return newShape(n, key);
     }
 
-    /** Where a character of a place was in the line as it was read; 0 where it was not in it. */
-    private static int readAt(long place) {
-      final int found = character(place);
-      return (found & READ_PLACE) == 0 ? 0 : found ^ READ_PLACE;
+    /** Mask the line with its places instead of its characters, to see which of them the template has; the line is as it was afterwards. */
+    private LineShapes.Shape newShape(int n, long key) {
+      final long[] read = Arrays.copyOf(line, n + ROOM);
+      for (int i = 1; i <= n; i++) {
+        line[i] = (long) (READ_PLACE | i) << CHARACTER_BITS | kind(line[i]);
+      }
+      sets = LookupSets.ofAll(n);
+      final int[] parts = new int[Math.min(replaceAll(n), t[MOST_WRITTEN])];
+      for (int i = 0; i < parts.length; i++) {
+        final int from = readAt(line[i + 1]);
+        parts[i] = from == 0 ? character(line[i + 1]) : -from;
+      }
+      final LineShapes.Shape shape = table.shapes.add(key, sets, n, parts);
+      sets = null;
+      line = read;
+      return shape;
     }
 
     /** Apply each mask to the line of `n` places; answers how many it has afterwards. */
@@ -261,8 +272,8 @@ public class LogTemplate implements UDF1 {
         if (many == 0) {
           continue;
         }
-        if (asked != null) {
-          askWhatBegins(n, first, mask + 1);
+        if (sets != null) {
+          table.lookups.keepOthers(sets, line, n, masksFrom(first, mask + 1));
           first = mask + 1;
         }
         n = written - 1;
@@ -280,52 +291,22 @@ public class LogTemplate implements UDF1 {
         }
         anywhere = anyOfBlocks(n);
       }
-      if (asked != null) {
-        askWhatBegins(n, first, t[MASKS]);
+      if (sets != null) {
+        table.lookups.keepOthers(sets, line, n, masksFrom(first, t[MASKS]));
       }
       return n;
     }
 
-    /** Ask what `sayWhatBegins` did: of these masks, where none begins; and of each word, that it lacks the rare sets that they need. */
-    private void askWhatBegins(int n, int first, int end) {
-      final int masks = (int) ((1L << end) - (1L << first));
-      final int[] places = new int[3];
-      int lacking = 0;
-      for (int i = 1; i <= n; i++) {
-        final int before = (int) line[i - 1] & CLASS;
-        final int one = (int) line[i] & CLASS;
-        final int second = (int) line[i + 1] & CLASS;
-        final int place = readAt(line[i]);
-        places[0] = places[1];
-        places[1] = place;
-        places[2] = readAt(line[i + 1]);
-        table.sets.keepNone(asked, places, before, one, second, masks);
-        if (t[t[RARE] + one] < 0) {
-          if (lacking != 0 && place != 0) {
-            table.sets.keepAlike(asked, place, t[RARE], one);
-          }
-          lacking = 0;
-          continue;
-        }
-        final int but = t[t[STARTS] + before * t[CLASS_COUNT] + one] & t[t[SECONDS] + one * t[CLASS_COUNT] + second];
-        lacking |= table.sets.needed(masks & but & ~(int) (line[i] >>> MASK_BITS));
-        if (lacking != 0 && place != 0) {
-          table.sets.keepWithoutRare(asked, place, lacking);
-        }
-      }
+    private static int masksFrom(int first, int end) {
+      return (int) ((1L << end) - (1L << first));
     }
 
     /** What the table has from an address on for the class of the character at a place. */
     private int at(int base, int place) {
-      final long found = line[place];
-      if (asked != null && readAt(found) != 0) {
-        table.sets.keepAlike(asked, readAt(found), base, (int) found & CLASS);
+      if (sets != null) {
+        table.lookups.keepSame(sets, line[place], base);
       }
-      return t[base + ((int) found & CLASS)];
-    }
-
-    private static int character(long place) {
-      return (int) (place >>> CHARACTER_BITS) & CHARACTER;
+      return t[base + kind(line[place])];
     }
 
     /** Take in what counts of a text; answers its code points. */
@@ -415,14 +396,14 @@ public class LogTemplate implements UDF1 {
       final int rare = t[RARE];
       final int allowed = t[ALLOWED];
       int inWord = 0;
-      for (int i = end + 1; i <= n && t[rare + ((int) line[i] & CLASS)] >= 0; i++) {
-        inWord |= t[rare + ((int) line[i] & CLASS)];
+      for (int i = end + 1; i <= n && t[rare + kind(line[i])] >= 0; i++) {
+        inWord |= t[rare + kind(line[i])];
       }
-      int second = (int) line[end + 1] & CLASS;
-      int one = (int) line[end] & CLASS;
+      int second = kind(line[end + 1]);
+      int one = kind(line[end]);
       int i = end;
       while (i > 0) {
-        final int before = (int) line[i - 1] & CLASS;
+        final int before = kind(line[i - 1]);
         final int here = t[rare + one];
         inWord = here < 0 ? 0 : inWord | here;
         final int found = t[starts + before * count + one] & t[seconds + one * count + second] & t[allowed + inWord];
@@ -483,14 +464,8 @@ public class LogTemplate implements UDF1 {
         if (many + 2 > replaced.length) {
           replaced = Arrays.copyOf(replaced, 2 * replaced.length);
         }
-        if (asked != null) {
-          table.sets.keepBeginning(
-              asked,
-              new int[] {readAt(line[i - 1]), readAt(line[i]), readAt(line[i + 1])},
-              (int) line[i - 1] & CLASS,
-              (int) line[i] & CLASS,
-              (int) line[i + 1] & CLASS,
-              (int) (bit >>> MASK_BITS));
+        if (sets != null) {
+          table.lookups.keepBeginning(sets, line, i, (int) (bit >>> MASK_BITS));
         }
         System.arraycopy(line, done, other, at, i - done);
         at += i - done;

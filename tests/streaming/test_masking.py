@@ -115,6 +115,32 @@ def test_lines_of_one_shape_have_the_templates_that_masks_give_each_of_them(spar
     assert templates(spark, every) == [plain.template_of(message) for message in every]
 
 
+def test_line_of_which_one_letter_is_another_has_the_template_that_masks_give_it(spark: SparkSession) -> None:
+    """Of one key all of them: a lookup that is not recorded gives the second the template of the first."""
+    lines = [
+        *(line[:120] for line in LINES[:11]),
+        *RUNS,
+        *(
+            "a b " * 20,
+            "ab cd ef 12 ",
+            "is 1 x1 a-1 a.b.c 1.2",
+            "user ann of x=1,a:b and y.log",
+            "sum xa+5 at oan 5 10:00:03",
+            "key abcdefghijklmnopqrstuvwx= ok",
+        ),
+    ]
+    word = "abcdefghijklmnopqrstuvwxyzADEFINSTZ_0179"
+    every = [
+        one
+        for line in lines
+        for i, character in enumerate(line)
+        if character.isalnum() or character == "_"
+        # so often that a shape is made of it, whatever came before
+        for one in (*[line] * 70, *(line[:i] + other + line[i + 1 :] for other in word))
+    ]
+    assert templates(spark, every) == [plain.template_of(message) for message in every]
+
+
 def test_characters_that_may_end_a_line_are_the_same_to_spark_to_python_and_to_javas_expressions(
     spark: SparkSession,
 ) -> None:
