@@ -85,7 +85,8 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
     """Series of templates by their lines in the span, or by their highest `score`: columns of RATE.
 
     `text` is the template, None where scores do not hold it: `detect` wrote none before it was asked to. `share` is that of all lines in the
-    span, `most` the most lines a minute in a window, and `rate` lists these for equal parts of the span. Empty where scores are not indexed.
+    span, `most` the most lines a minute in a window, and `rate` lists these for equal parts of the span, up to the newest line of any template.
+    Empty where scores are not indexed.
     `total` is not above MAX_RATES.
     """
     milliseconds = max(1000, int(span.length.total_seconds() * 1000 / RATE_BUCKETS))
@@ -107,9 +108,11 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
         },
     }
     query = all_of(within("@timestamp", span), {"prefix": {"novelty.series": "template/"}})
-    aggs = {"series": by_series, "lines": lines}
+    aggs = {"series": by_series, "lines": lines, "newest": {"max": {"field": "@timestamp"}}}
     found = search(client, [alias_of("scores", version)], size=0, query=query, aggs=aggs)
-    whole = found.get("aggregations", {}).get("lines", {}).get("value") or 1.0
+    overall = found.get("aggregations", {})
+    whole = overall.get("lines", {}).get("value") or 1.0
+    newest = overall.get("newest", {}).get("value") or bounds["max"]
     rows = [
         {
             "series": bucket["key"],
@@ -118,7 +121,7 @@ def rates(client: Elasticsearch, version: str, span: Span, by: str = "lines") ->
             "most": bucket["most"]["value"],
             "score": bucket["score"]["value"],
             "latest": moment(bucket["latest"]["value"]),
-            "rate": [inner["most"]["value"] or 0.0 for inner in bucket["times"]["buckets"]],
+            "rate": [inner["most"]["value"] or 0.0 for inner in bucket["times"]["buckets"] if inner["key"] <= newest],
         }
         for bucket in buckets(found, "series")
     ]

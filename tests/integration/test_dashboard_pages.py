@@ -24,7 +24,7 @@ from app.runtime.dashboard import environment
 from app.runtime.score_server import serving_scores
 from app.search.mappings import drop_version
 from dashboards import chrome
-from dashboards.queries import Connection, QueryError, Span, newest_event, overview, search, series, versions
+from dashboards.queries import Connection, QueryError, Span, logs, newest_event, overview, search, series, versions
 from dashboards.queries.overview import Overview
 from models.core.series import quote
 
@@ -485,6 +485,21 @@ def test_logs_show_new_messages_first_and_how_often_they_come(client: Elasticsea
     assert rates[["text", "share", "most"]].to_numpy().tolist() == [["lost <*> packets", 1.0, 2.0]]
     assert len(rates["rate"].iloc[0]) >= 40
     assert max(rates["rate"].iloc[0]) == 2.0
+
+
+def test_rates_of_messages_end_with_the_newest_line_and_not_in_a_fall_to_nothing(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, NOON)
+    for minute in range(10, 60):
+        documents.score(minute, ERRORS, value=2.0)
+        documents.score(minute if minute > 30 else 30, ERRORS + "00", value=1.0)
+    documents.write()
+    found = logs.rates(client, version, Span(NOON - HOUR, NOON)).rows
+    lasting, ended = found["rate"]
+    assert 30 <= len(lasting) == len(ended) <= 36
+    assert lasting[-1] == lasting[1] == 2.0
+    assert ended[-1] == 0.0
 
 
 @pytest.mark.usefixtures("served")
