@@ -5,6 +5,8 @@ windows                number of windows with a row
 step                   number of the shard's window that was the last with a row, see `silence`
 trials to stayed       run lengths of absence (`run_length`); log_... are those of a host's log, counted in windows with the host
 log_seen, log_window   the last window with a line: its end, ms, and its number among the windows with the host
+refused, refused_delay the end of the last window, ms, in which records were refused for their time, and by how many seconds they were late; negative
+                       of records that were ahead of it
 lines, rows            lines of logs and rows of metrics of a context, decayed
 templates, metrics     how many of either it has had, decayed
 mix_...                see `models.stats.template_mixture`
@@ -17,6 +19,7 @@ from models.stats import template_mixture
 HOST_COLUMNS = (
     *("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed"),
     *("log_seen", "log_window", "log_trials", "log_begun", "log_asked", "log_stayed"),
+    *("refused", "refused_delay"),
 )
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
 HOST_PLACES, CONTEXT_PLACES = ({name: at for at, name in enumerate(names)} for names in (HOST_COLUMNS, CONTEXT_COLUMNS))

@@ -4,6 +4,9 @@ What is known is kept. New hosts, services and series are admitted in the order 
 sending changes, up to the limit; so an answer depends on the rows of the windows alone. `extract` has left out rows before, of
 hosts that send far more than may be known, and says so in rows of series `overflow/HOST/LIMIT`: of such a host it is not known
 which series were absent. What people and tools write has bounds of its own, with whoever reads it; what is over them is reported here.
+
+Rows `overflow/HOST/late` and `overflow/HOST/ahead` are of records that `extract` has refused for their time. They are no limit: they are remembered
+for the host, so that its silence can be explained (`models.detection.silence`).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from models.rules.rule_log import MOST_A_WINDOW
 
 METRICS, TEMPLATES, SERVICES, NEW, HOSTS = "metrics", "templates", "services", "new", "hosts"
 CHANGES, LABELS, RULES = "changes", "labels", "rules"  # of what people and tools write: of no host
+LATE, AHEAD = "late", "ahead"  # records of a host that were refused for their time
 KINDS = (METRICS, TEMPLATES, SERVICES, NEW, HOSTS, ALL_SERIES, CHANGES, LABELS, RULES)
 FIRST = "overflow/"  # names of overflow begin so
 MOST_READ = {
@@ -80,16 +84,22 @@ class Limits:
         self._over: dict[tuple[str, str], LeftOut] = {}  # by quoted host and limit, of this window
         self._unsure: dict[str, set[str]] = {}  # by limit: hosts of which `extract` has left out rows in this window
         self._noted: Sequence[Overflow] = ()
+        self._refused: dict[str, tuple[int, int]] = {}  # by quoted host: records refused for their time; delay, s
         self.overflow: list[Overflow] = []
 
     def take(self, rows: Windows) -> Windows:
         """Take in what `extract` has left out in a window. Answers the other rows."""
-        self._over, self._unsure, self._noted, self.overflow = {}, {}, (), []
+        self._over, self._unsure, self._noted, self._refused, self.overflow = {}, {}, (), {}, []
         overflow = rows.span(FIRST)
         others = rows.without_span(overflow)
         for at in range(overflow.start, overflow.stop):
             _, host, limit = rows.series[at].split("/")
-            left, last, names = int(rows.n[at]), int(rows.last[at]), json.loads(rows.sample[at])
+            left, last = int(rows.n[at]), int(rows.last[at])
+            if limit in (LATE, AHEAD):
+                delay = last if limit == LATE else -last
+                self._refused[host] = max(self._refused.get(host, (0, 0)), (left, delay))
+                continue
+            names = json.loads(rows.sample[at])
             if limit == ALL_SERIES:
                 self._leave_out(host, limit, len(others) + left, left, names)
                 for kind in (METRICS, TEMPLATES):
@@ -209,6 +219,11 @@ class Limits:
 
     def step(self, now: int) -> list[EpisodeEvent]:
         """Report what was left out in a window, and close the episodes of hosts of which nothing was for a while."""
+        for host, (_, delay) in self._refused.items():
+            row = self._state.hosts.index.get(host)
+            if row is not None:
+                self._state.host_column("refused")[row] = now
+                self._state.host_column("refused_delay")[row] = delay
         if not (self._over or self._noted or self._state.pressed):
             return []
         self.overflow = [

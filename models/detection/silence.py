@@ -6,6 +6,9 @@ where some always do is one episode, and says nothing of single levels and templ
 is no drop of hundreds of rates, and nothing is learnt from it. The surprise of an absence follows from how often and for how
 long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
+
+A host whose records are all refused for their time, as its clock is wrong, is absent too: the reason of its silence says so, as long as there were
+such records in the latter half of it.
 """
 
 from __future__ import annotations
@@ -87,14 +90,19 @@ class Silence:
             row = int(rows[at])
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
+            seen = float(state.host_column("seen")[row])
+            refused = (
+                2.0 * state.host_column("refused")[row] > seen + now
+            )  # not only at first, as of what was on the way
             events += self._silent(
                 name,
                 HOST_SILENT,
                 f"host {host}",
                 now,
-                seen=state.host_column("seen")[row],
+                seen=seen,
                 surprise=surprise[at],
                 usual=usual[at],
+                delay=state.host_column("refused_delay")[row] if refused else 0.0,
             )
             if self._exhausted(name, now):
                 events.append(self._give_up(name, now))
@@ -220,20 +228,29 @@ class Silence:
         return events
 
     def _silent(
-        self, name: str, cause: str, what: str, now: int, *, seen: float, surprise: float, usual: float
+        self,
+        name: str,
+        cause: str,
+        what: str,
+        now: int,
+        *,
+        seen: float,
+        surprise: float,
+        usual: float,
+        delay: float = 0.0,
     ) -> list[EpisodeEvent]:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
         if episode is not None:
             if episode.cause != cause:  # the next window opens an episode about the silence
                 return [self._state.episodes.close(name, now)]
-            episode.reason = reasons.silent(what, seconds, episode.typical)
+            episode.reason = reasons.silent(what, seconds, episode.typical, float(delay))
             episode.score = episode.evidence = max(episode.score, float(surprise))
             return [episode.event("update", now)] if episode.update_due() else []
         nan = math.nan
         episode = Episode(
             name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
-            reasons.silent(what, seconds, float(usual)), part="silence",
+            reasons.silent(what, seconds, float(usual), float(delay)), part="silence",
         )  # fmt: skip
         return [self._state.episodes.begin(episode, now)]
 

@@ -23,7 +23,7 @@ from models.core.limits import LimitParameters
 from models.detection.logged_rules import FIRST as RULE
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
-from pipelines import letters, overflow, surplus
+from pipelines import clocks, letters, overflow, surplus
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, LEVELS, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
@@ -42,10 +42,10 @@ STATISTICS = [name for name in fields_of(StatisticsRow) if name != "record"]
 SUM_COLUMNS = [field.name for field in SUMS]
 
 # A refused record: the kind of topic it goes to, its source position and append time (ms), why, its first bytes, and the
-# length and SHA-256 of all of them.
+# length and SHA-256 of all of them; where it is refused for its time, the quoted host and how late it was (ms).
 REFUSED = (
     "destination:string,topic:string,partition:int,offset:bigint,timestamp:bigint,reason:string,value:binary,"
-    "length:bigint,sha256:string"
+    "length:bigint,sha256:string,host:string,delay:bigint"
 )
 
 Reader = Callable[[DataFrame], DataFrame]
@@ -170,6 +170,7 @@ def admitted(
     """
     append = F.unix_millis("timestamp")
     refusal = refusal_of(windowing)(F.col("event_time"), F.col("reason"))
+    for_time = F.col("reason").isNull() & refusal.isNotNull() & (overflow.of_metric() | overflow.of_template())
     is_refused = F.col("why").isNotNull()
     value = F.coalesce("raw_value", F.lit("").cast("binary"))
     # Cut here, so that the state of a window holds no more of it than its letter does.
@@ -183,6 +184,8 @@ def admitted(
         F.substring(value, 1, LETTER_BYTES),
         quarantine.length(length_of(value)),
         quarantine.sha256(sha256_of(value)),
+        F.col("host_refused"),
+        F.col("delay"),
     ).cast(f"struct<{REFUSED}>")
     kept = [c for c in keep if c != "series"]
     # Never null, and Spark can see it: else it would filter for nulls before the parser, by parsing everything twice.
@@ -190,8 +193,15 @@ def admitted(
         F.when(is_refused, F.col("timestamp")).otherwise(F.col("event_time")), F.timestamp_seconds(F.lit(0))
     )
     return (
-        records.withColumns({"why": refusal["why"], "destination": refusal["destination"]})
-        .withColumn("event_time", time)  # of what is refused it changes here: the two above are made of what it was
+        records.withColumns(
+            {
+                "why": refusal["why"],
+                "destination": refusal["destination"],
+                "delay": F.when(for_time, append - F.unix_millis("event_time")),
+                "host_refused": F.when(for_time, overflow.host_of(F.col("series"))),
+            }
+        )
+        .withColumn("event_time", time)  # of what is refused it changes here: those above are made of what it was
         .select(
             "event_time",
             window(windowing).alias("window", metadata=watermark_mark(windowing)),
@@ -330,6 +340,8 @@ def rows_of(
     rows = statistics(closed, windowing)
     if limits is not None:
         rows = overflow.within(rows, windows.over, limits, windowing.shards)
+    if any(windows.refused.values()):
+        rows = rows.unionByName(clocks.refused_for_time(closed, windowing.shards), allowMissingColumns=True)
     return with_peers(rows, windows.ends, windowing.window_seconds)
 
 

@@ -24,9 +24,9 @@ final class StatisticsRecord {
       TEMPLATE = bytes(",\"template\":\""), SAMPLE = bytes(",\"sample\":\""), UNTIL = bytes("\"watermark\":");
   private static final byte[] GAUGE = bytes("gauge"), COUNTER = bytes("counter"), LOGS = bytes("logs"), LINES = bytes("template"),
       LABEL = bytes("label"), CHANGE = bytes("change"), RULE = bytes("rule"), OVERFLOW = bytes("overflow");
-  // KINDS of models/detection/limits.py
+  // KINDS, LATE and AHEAD of models/detection/limits.py
   private static final Set LIMITS = new HashSet(Arrays.asList(new String[] {"metrics", "templates", "services", "new", "hosts",
-      "all_series", "changes", "labels", "rules"}));
+      "all_series", "changes", "labels", "rules", "late", "ahead"}));
   private static final int MOST_SERIES = 24000; // bytes: three names and 16 labels of four bytes a character
   private static final int MOST_TEXT = 65536; // bytes of JSON of a template or a line: 8,192 characters of six at most
   private static final int MOST_RULE_NAME = 400; // bytes of JSON of a rule's name: 100 characters of four at most
@@ -171,7 +171,7 @@ final class StatisticsRecord {
         : isKind(CHANGE) ? SampleText.isAnnounced(text, from, at) : SampleText.areNames(text, from, at);
   }
 
-  /** About how many series were sent. */
+  /** About how many series were sent, or by how many seconds records were late. */
   private boolean isNumberOfSeries() {
     double last = starts(LAST) ? number() : Double.NaN;
     return last >= 0 && last <= FlatPoint.MAX_GAUGE;

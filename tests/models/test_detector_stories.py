@@ -201,6 +201,31 @@ def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
     assert words(back) == [("host/vm-1", "close", "silence")]
 
 
+@pytest.mark.parametrize(
+    ("row", "delay", "clock"),
+    [
+        ("late", 40.0, "what it sends is refused: 40 s late, by its clock or on the way"),
+        ("ahead", 3_605.0, "what it sends is refused: 60 min ahead of time, by its clock"),
+    ],
+)
+def test_silence_of_a_host_whose_records_are_refused_for_their_time_says_so(row: str, delay: float, clock: str) -> None:
+    machine, other = Machine(), Machine(9, "vm-2")
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
+    refused = f"overflow/vm-1/{row}"
+    assert run.play(a | {refused: 20.0} | b for a, b in zip(machine.windows(5), other.windows(5), strict=True)) == []
+    # not in each window: an event of an episode comes in windows without a record as well
+    events = run.play(rows | ({refused: delay} if k % 2 == 0 else {}) for k, rows in enumerate(other.windows(40)))
+    assert ends(events) == [("host/vm-1", "open", "silence")]
+    assert len(events) > 1
+    assert all(event.reason.endswith(f"% of windows; {clock}") for event in events)
+    run.play(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
+    last = other.windows(40)
+    run.play([next(last) | {refused: delay}])  # still on the way when the host went
+    (silent, *_) = run.play(last)
+    assert silent.reason.endswith("% of windows")
+
+
 def test_a_metric_that_stops_alone_is_a_silence(run: DetectorRun, machine: Machine) -> None:
     events = run.play(machine.windows(30, cpu=None), machine.windows(5))
     assert ends(events) == [(CPU, "open", "silence"), (CPU, "close", "silence")]

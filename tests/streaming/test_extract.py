@@ -254,6 +254,33 @@ def test_fates_change_exactly_at_the_lateness_and_at_the_skew(spark: SparkSessio
         }
 
 
+def test_hosts_whose_records_are_refused_for_their_time_are_counted(spark: SparkSession) -> None:
+    """In the window of their append times, metrics and lines together, by how much they are late or ahead at least; nobody else's."""
+    append = at(100)
+    telemetry = [
+        *(raw(point(1, append - timedelta(seconds=40 + i), "late/%"), i, append) for i in range(3)),
+        raw(point(1, append + timedelta(seconds=3_600.9), "ahead"), 3, append),
+        raw(point(1, append, "good"), 4, append),
+        raw(b"junk", 5, append),
+        raw(point(1, append - timedelta(seconds=40), "late/%"), 6, at(130)),
+    ]
+    logs = [
+        raw(line("x", append - timedelta(seconds=39.5), "late/%"), 0, append, "logs"),
+        raw(b"{}", 1, append, "logs"),
+    ]
+    found = closed(spark, telemetry, logs).persist()
+    written = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, TOPICS, 2).where("topic = 's'")
+    rows = [json.loads(bytes(row["value"])) for row in written.collect()]
+    found.unpersist()
+    counted = {(r["series"], r["window_end"]): r for r in rows if r.get("series", "").startswith("overflow/")}
+    assert {key: (row["n"], row["last"]) for key, row in counted.items()} == {
+        ("overflow/late%2F%25/late", window_end(110)): (4, 39.0),
+        ("overflow/late%2F%25/late", window_end(140)): (1, 70.0),
+        ("overflow/ahead/ahead", window_end(110)): (1, 3_600.0),
+    }
+    assert [row["sample"] for row in counted.values()] == ["[]"] * 3
+
+
 def test_a_record_has_the_same_fate_whatever_is_around_it(spark: SparkSession) -> None:
     """Late for its own append time, in company that is early or later by an hour."""
     late, good = point(1, at(0)), point(2, at(5))

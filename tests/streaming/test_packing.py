@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from models.detection.limits import KINDS
+from models.detection.limits import AHEAD, KINDS, LATE
 from pipelines.jobs import extract
 from pipelines.jobs.detect import add_records
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
@@ -83,7 +83,7 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
         series = f"rule/{draw(st.integers(0, TOPIC.shards - 1))}/{7:020d}"
         return {"series": series, **about, "template": draw(NAME), "sample": draw(st.none() | TEXT)}
     if kind == "overflow":
-        series = f"overflow/{host}/{draw(st.sampled_from(KINDS))}"
+        series = f"overflow/{host}/{draw(st.sampled_from((*KINDS, LATE, AHEAD)))}"
         return {"series": series, **about, "last": float(about["n"]), "sample": json.dumps(draw(st.lists(TEXT)))}
     if kind in SAMPLES:
         sample = draw(st.sampled_from(SAMPLES[kind])).replace("TEXT", json.dumps(draw(TEXT)))
