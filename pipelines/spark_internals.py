@@ -344,7 +344,7 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
             done = (
                 *(stage.stageId(), stage.numCompleteTasks(), stage.inputRecords()),
                 *(stage.shuffleReadRecords(), stage.shuffleWriteRecords(), stage.outputRecords()),
-                jvm_of(spark).kappa.Polls.ofStage(stage.stageId()),
+                jvm_of(spark).kappa.TaskProgress.ofStage(stage.stageId()),
             )
             found[name] = found.get(name, ()) + done
     return found

@@ -3,7 +3,7 @@ package org.apache.kafka.common.serialization;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import kappa.Polls;
+import kappa.PollBytes;
 import org.apache.kafka.common.errors.SerializationException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -48,7 +48,7 @@ public class ByteArrayDeserializer implements Deserializer {
 
   /** Add a record's bytes to those of the poll. Raises SerializationException where that has others and they would be too many. */
   private void count(int bytes) {
-    long[] held = Polls.held(); // of all deserializers: keys and values have one each
+    long[] held = PollBytes.held(); // of all deserializers: keys and values have one each
     if (held[0] > 0 && held[0] + bytes > MOST_OF_POLL) {
       throw new SerializationException("enough for one poll");
     }

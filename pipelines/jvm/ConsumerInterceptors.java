@@ -3,7 +3,8 @@ package org.apache.kafka.clients.consumer.internals;
 import java.io.Closeable;
 import java.util.List;
 import java.util.Map;
-import kappa.Polls;
+import kappa.PollBytes;
+import kappa.TaskProgress;
 import org.apache.kafka.clients.consumer.ConsumerInterceptor;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 
@@ -23,7 +24,8 @@ public class ConsumerInterceptors implements Closeable {
   }
 
   public ConsumerRecords onConsume(ConsumerRecords records) {
-    Polls.end();
+    PollBytes.next();
+    TaskProgress.advance();
     ConsumerRecords found = records;
     for (int i = 0; i < interceptors.size(); i++) {
       found = ((ConsumerInterceptor) interceptors.get(i)).onConsume(found);

@@ -28,7 +28,7 @@ public class ScoreText implements UDF9 {
   @Override
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
       Object kind, Object template) {
-    Polls.rows(++records);
+    TaskProgress.rows(++records);
     StringBuilder text = new StringBuilder(256).append("{\"record\":\"score\",\"series\":");
     quote(text, (String) series);
     text.append(",\"window_end\":").append(((Long) end).longValue());

@@ -67,7 +67,7 @@ public class SeriesRows implements MapPartitionsFunction {
     }
 
     private Row series() {
-      Polls.rows(++made);
+      TaskProgress.rows(++made);
       PointNumbers.clear(numbers, 0);
       cursor.addTo(numbers);
       Object[] row = new Object[REFUSED + 1];

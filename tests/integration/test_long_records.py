@@ -199,8 +199,8 @@ def test_the_polls_of_a_stage_are_counted_so_that_a_long_task_is_seen_to_make_pr
         assert source.option("subscribe", settings.topic("logs")).load().count() > GOOD
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # takes it away
-    tracker, polls = context.statusTracker(), jvm_of(kafka_spark).kappa.Polls
+    tracker, progress = context.statusTracker(), jvm_of(kafka_spark).kappa.TaskProgress
     jobs_of_group = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(unique)]
     stages = [stage for job in jobs_of_group if job is not None for stage in job.stageIds]
-    assert sum(polls.ofStage(stage) for stage in stages) >= settings.input_partitions["logs"]
-    assert polls.ofStage(max(stages) + 10_000) == 0
+    assert sum(progress.ofStage(stage) for stage in stages) >= settings.input_partitions["logs"]
+    assert progress.ofStage(max(stages) + 10_000) == 0

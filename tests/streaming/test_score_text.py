@@ -85,6 +85,6 @@ def test_a_task_that_makes_records_is_seen_to_get_further(spark: SparkSession) -
         assert made.agg(F.sum(F.octet_length("text"))).collect()[0][0] > 50_000
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # takes it away
-    tracker, polls = spark.sparkContext.statusTracker(), jvm_of(spark).kappa.Polls
+    tracker, progress = spark.sparkContext.statusTracker(), jvm_of(spark).kappa.TaskProgress
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    assert sum(polls.ofStage(stage) for job in jobs if job is not None for stage in job.stageIds) in (4, 5)
+    assert sum(progress.ofStage(stage) for job in jobs if job is not None for stage in job.stageIds) in (4, 5)
