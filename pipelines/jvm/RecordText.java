@@ -1,6 +1,7 @@
 package kappa;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
@@ -22,7 +23,8 @@ import org.apache.spark.sql.api.java.UDF1;
  * proportion to its length.
  *
  * <p>The readers of flat records skip it. They give way above `MOST_FLAT` bytes, and a record up to that length cannot exceed
- * a limit other than those that `json()` gives to their parser as well: both refuse the same.
+ * a limit other than those that `json()` gives to their parser as well: both refuse the same, but for keys of one hash
+ * (`KeyHashes`), which do harm to Spark's parsers alone.
  */
 public class RecordText implements UDF1 {
   static final int MOST_BYTES = 1 << 20;
@@ -42,9 +44,14 @@ public class RecordText implements UDF1 {
   private static final JsonFactory JSON =
       json().enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES).enable(JsonParser.Feature.ALLOW_NON_NUMERIC_NUMBERS);
 
-  /** What makes parsers with the limits that both readers share. A key must not come twice in an object. */
+  /**
+   * What makes parsers with the limits that both readers share. A key must not come twice in an object.
+   *
+   * <p>They share no table of keys, which keys of one hash would spoil for the records behind them (`KeyHashes`): a later one with many
+   * new keys would end in an exception.
+   */
   static JsonFactory json() {
-    JsonFactory json = new JsonFactory();
+    JsonFactory json = new JsonFactoryBuilder().disable(JsonFactory.Feature.CANONICALIZE_FIELD_NAMES).build();
     json.setStreamReadConstraints(StreamReadConstraints.builder()
         .maxNestingDepth(MOST_DEPTH).maxNumberLength(MOST_DIGITS).maxNameLength(MOST_KEY).build());
     return json.enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION);
@@ -116,6 +123,7 @@ public class RecordText implements UDF1 {
   private static String problem(String text) throws IOException {
     JsonParser parser = JSON.createParser(text);
     RecordLimits limits = new RecordLimits();
+    KeyHashes keys = new KeyHashes();
     boolean ended = false, collectd = false;
     try {
       JsonToken first = parser.nextToken();
@@ -127,6 +135,9 @@ public class RecordText implements UDF1 {
         JsonToken next = parser.nextToken();
         reason = next == null ? "not JSON" : counted(limits, parser, next);
         collectd |= next == JsonToken.FIELD_NAME && limits.depth() == 2 && parser.currentName().equals("dsnames");
+        if (reason == null && next == JsonToken.FIELD_NAME && keys.tooMany(parser.currentName())) {
+          reason = "more than " + KeyHashes.MOST + " keys of one hash";
+        }
       }
       if (reason != null) {
         return reason;

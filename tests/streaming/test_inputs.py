@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from support.poison import ONE_HASH
 
 from models.core.series import Series, build
 from pipelines.inputs import canonical, log_lines, telemetry_points
@@ -383,6 +384,14 @@ def test_every_malformed_record_is_one_row_with_its_reason(spark: SparkSession) 
     reasons = {name: [r["reason"] for r in found[i]] for i, name in enumerate(BAD)}
     assert reasons == {name: [reason] for name, (_, reason) in BAD.items()}
     assert {r["series"] for rows in found.values() for r in rows} == {None}
+
+
+def test_keys_of_one_hash_change_nothing_for_the_records_behind_them(spark: SparkSession) -> None:
+    hostile = [flat(metric__value="1.5", x=dict.fromkeys(keys, "")) for keys in (ONE_HASH[:400], ONE_HASH[400:460])]
+    good = [flat(metric__value="1.5", x={f"k{i}-{j}": "" for j in range(60)}) for i in range(60)]
+    one_task = raw(spark, [*hostile, *good]).coalesce(1)  # which shares a table of keys
+    found = by_record(telemetry_points(one_task))
+    assert [row["reason"] for rows in found.values() for row in rows] == ["more than 64 keys of one hash"] + [None] * 61
 
 
 def test_good_points_of_a_record_are_kept_beside_one_reason(spark: SparkSession) -> None:

@@ -70,6 +70,7 @@ def _of_telemetry() -> dict[str, Any]:
         "leaves with long labels": metricbeat(system=fields, labels=LONG_LABELS),
         "leaves under long keys": metricbeat(system={"p" * 120: {"q" * 120: fields}}),
         "a megabyte that is not read": flat(x="a" * 1_000_000),
+        "76,000 different keys": flat(x=[{f"{i * 9_500 + j:x}": "" for j in range(9_500)} for i in range(8)]),
         "a megabyte of escapes": flat(x="\x01" * 170_000),
         "a value of 400 digits": flat(metric__value=int("1" * 400)),
         **_of_one_point(),

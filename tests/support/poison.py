@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 AT = "2026-11-21T12:00:01Z"
 NANOSECONDS = "1795262401000000000"  # the same moment
 MEGABYTE = 1 << 20
+ONE_HASH = ["".join(pairs) for pairs in product(("ab", "bA"), repeat=10)]  # of h = 33 h + character
 ANY = ""  # read or refused, but one of both
 
 
@@ -84,6 +86,7 @@ def _of_both(topic: str, good: dict[str, Any]) -> list[Poison]:
         _of(topic, "a megabyte of a host", "host.name longer than 256", good | {"host.name": "h" * 900_000}),
         _of(topic, "a key of a megabyte", "a key longer than", {"k" * 1_000_000: 1}),
         _of(topic, "many keys", "more than 10000 members", {str(i): "" for i in range(60_000)}),
+        _of(topic, "keys of one hash", "more than 64 keys of one hash", good | {"x": dict.fromkeys(ONE_HASH, "")}),
         _of(topic, "many arrays", "more than", {"x": [[[]] * 9_000] * 20}),
         _of(topic, "deep objects", "nested deeper", b'{"a":' * 100_000),
         _of(topic, "deep arrays", "nested deeper", b"[" * MEGABYTE),
