@@ -2,7 +2,8 @@
 
 Of protobuf, pipelines/jvm/OtlpText.java makes the JSON that is read here. 64-bit integers come as strings, and zeros are left
 out. A cumulative monotonic sum is a counter, any other number a gauge; a histogram or summary gives `.count` and `.sum`,
-counters where they are cumulative (a summary always is). Quantiles and buckets are left out.
+counters where they are cumulative (a summary always is). Quantiles and buckets are left out. A point that is flagged as having no value
+has none, whatever its numbers say.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
 _RESOURCE = f"resource:struct<attributes:{_ATTRIBUTES}>"
 _DATA = (
-    f"array<struct<attributes:{_ATTRIBUTES},timeUnixNano:string,asDouble:string,asInt:string,count:string,sum:string>>"
+    f"array<struct<attributes:{_ATTRIBUTES},timeUnixNano:string,asDouble:string,asInt:string,count:string,sum:string,"
+    "flags:string>>"
 )
 _FORM = f"struct<dataPoints:{_DATA},aggregationTemporality:string,isMonotonic:boolean>"
 _FORMS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
@@ -32,6 +34,7 @@ LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECO
 
 # parts of a resource that tell apart what runs on one host
 _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
+_NOT_RECORDED = 1  # DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
 
@@ -98,9 +101,12 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
         return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
 
     plain = F.coalesce(metric["gauge"], metric["sum"]).isNotNull()
-    number = F.array(part("", F.coalesce(data["asDouble"], data["asInt"])))
-    count = part(".count", F.coalesce(data["count"], F.lit("0")))
+    # a point that says that there is no value, as where a target of Prometheus was not reached: its zeros are none
+    recorded = F.coalesce(data["flags"].try_cast("bigint").bitwiseAND(F.lit(_NOT_RECORDED)), F.lit(0)) == 0
+    number = F.array(part("", F.when(recorded, F.coalesce(data["asDouble"], data["asInt"]))))
+    count = part(".count", F.when(recorded, F.coalesce(data["count"], F.lit("0"))))
     given = F.coalesce(data["sum"], F.when(metric["summary"].isNotNull(), "0"))  # of a histogram it is optional
+    given = F.when(recorded, given)
     both = F.when(given.isNull(), F.array(count)).otherwise(F.array(count, part(".sum", given)))
     labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, resource["labels"])))
     cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")

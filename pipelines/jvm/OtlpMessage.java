@@ -101,10 +101,11 @@ final class OtlpMessage {
   }
 
   private static OtlpMessage metrics() {
-    OtlpMessage number = data("NumberDataPoint", 7).always(4, "asDouble", DOUBLE).always(6, "asInt", SFIXED64);
-    OtlpMessage histogram = data("HistogramDataPoint", 9).with(4, "count", FIXED64).always(5, "sum", DOUBLE);
-    OtlpMessage exponential = data("ExponentialHistogramDataPoint", 1).with(4, "count", FIXED64).always(5, "sum", DOUBLE);
-    OtlpMessage summary = data("SummaryDataPoint", 7).with(4, "count", FIXED64).with(5, "sum", DOUBLE);
+    OtlpMessage number = data("NumberDataPoint", 7, 8).always(4, "asDouble", DOUBLE).always(6, "asInt", SFIXED64);
+    OtlpMessage histogram = data("HistogramDataPoint", 9, 10).with(4, "count", FIXED64).always(5, "sum", DOUBLE);
+    OtlpMessage exponential = data("ExponentialHistogramDataPoint", 1, 10);
+    exponential.with(4, "count", FIXED64).always(5, "sum", DOUBLE);
+    OtlpMessage summary = data("SummaryDataPoint", 7, 8).with(4, "count", FIXED64).with(5, "sum", DOUBLE);
     OtlpMessage metric = new OtlpMessage("Metric").with(1, "name", STRING);
     metric.one(5, "gauge", new OtlpMessage("Gauge").list(1, "dataPoints", number));
     metric.one(7, "sum", form("Sum", number).with(3, "isMonotonic", BOOL));
@@ -114,8 +115,9 @@ final class OtlpMessage {
     return of("Metrics", "resourceMetrics", "scopeMetrics", new OtlpMessage("ScopeMetrics").list(2, "metrics", metric));
   }
 
-  private static OtlpMessage data(String name, int attributes) {
-    return new OtlpMessage(name).list(attributes, "attributes", attribute()).with(3, "timeUnixNano", FIXED64);
+  private static OtlpMessage data(String name, int attributes, int flags) {
+    OtlpMessage point = new OtlpMessage(name).list(attributes, "attributes", attribute());
+    return point.with(3, "timeUnixNano", FIXED64).with(flags, "flags", ENUM);
   }
 
   private static OtlpMessage form(String name, OtlpMessage data) {

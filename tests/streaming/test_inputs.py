@@ -200,6 +200,10 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             *{("counter/h/s/q.count", 6.0), ("counter/h/s/q.sum", 1.5)},
         },
     ),
+    "OTLP, flags that are reserved": (
+        otlp({"name": "q", "summary": {"dataPoints": [data(flags=2, count=6, sum=1.5)]}}),
+        {("counter/h/s/q.count", 6.0), ("counter/h/s/q.sum", 1.5)},
+    ),
     "OTLP, repeated attribute, and a pod": (
         otlp(
             {"name": "g", "gauge": {"dataPoints": [data(asInt="1", attributes=attributes(a={"boolValue": True}) * 2)]}},

@@ -20,6 +20,7 @@ KEYS = ("host.name", "service.name", "k8s.pod.name", "host.id", "cpu", "state", 
 TEXTS = ("h", "shop", "web-1", "", "100 %", "\U0001f600", "a\tb", '"quoted"\\', "\u2028", "x" * 300)
 NUMBERS = (0.0, -0.0, 1.5, -2.25, 0.1, 5e-324, 1e-7, 123456789.125, 1e15, 1.1e15, 1e18, 1e21, 2.5e22, 1e308)
 BEYOND = (float("nan"), float("inf"), float("-inf"))
+FLAGS = (*[0] * 13, 2**32 - 2, 1, 2**32 - 1)  # the lowest bit says that there is no value
 WHOLE = (0, 1, -1, 7, 10**15, 2**53 + 1, 2**63 - 1, -(2**63))
 
 
@@ -119,13 +120,14 @@ def _metric(source: random.Random, metric: Metric) -> None:
         if kind in ("gauge", "sum"):
             _plain(source, point)
         else:
+            point.flags = source.choice(FLAGS)
             point.count = source.choice((0, 1, 2**64 - 1))
             if source.random() < 0.7:
                 point.sum = _number(source)
 
 
 def _plain(source: random.Random, point: Any) -> None:
-    point.flags = source.randrange(2)
+    point.flags = source.choice(FLAGS)
     if source.random() < 0.5:
         point.as_double = _number(source)
     elif source.random() < 0.9:
