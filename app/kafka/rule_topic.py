@@ -182,7 +182,7 @@ def rule_text(name: str, value: bytes | None) -> str | None:
     if value is None or len(value) > MOST_BYTES:
         return None
     try:
-        text = value.decode()
+        text = value.decode("utf-8-sig")  # without a byte order mark, as `extract` reads it
         source = strict(text)
     except ValueError:
         return None

@@ -174,7 +174,7 @@ def labelled(value: bytes | None) -> str:
     if value is None or len(value) > MOST_BYTES or (b'"label"' not in value and b"\\" not in value):
         return ""
     try:
-        found = strict(value.decode())
+        found = strict(value.decode("utf-8-sig"))  # without a byte order mark, as `extract` reads it
     except ValueError:
         return ""
     incident = found.get("incident") if is_label(found) else None

@@ -39,6 +39,7 @@ public class RecordText implements UDF1 {
   static final int MOST_CONTAINERS = 10000; // objects and arrays
   private static final int MOST_LINE = 1 << 15; // characters of a line of syslog that are looked at
   private static final int SHOWN = 64; // characters of a key in a reason
+  private static final String BYTE_ORDER_MARK = "\ufeff"; // some programs begin UTF-8 with it
   static final String TRACES = "traces are not read, only metrics and logs";
 
   private static final JsonFactory JSON =
@@ -77,11 +78,14 @@ public class RecordText implements UDF1 {
     if (text == null) {
       return row(null, null, "not UTF-8");
     }
+    if (text.startsWith(BYTE_ORDER_MARK)) {
+      text = text.substring(1);
+    }
     String reason = problem(text);
     if (reason == null) {
       return row(isArray(text) ? "{\"collectd\":" + text + "}" : text, null, null);
     }
-    return row(null, text.charAt(0) == '<' ? beginning(text) : null, reason);
+    return row(null, text.startsWith("<") ? beginning(text) : null, reason);
   }
 
   /** Whether a text is an array, of an object or an array. */

@@ -133,6 +133,7 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
         {("gauge/h/s/m{" + ",".join(f"k{i:02}=" + "v" * 100 for i in range(16)) + "}", 1.5)},
     ),
     "flat, members nobody reads": (flat(tags=["x"], other={"deep": [{}]}), {("gauge/h/s/m", 1.5)}),
+    "flat, with a byte order mark": ("\ufeff" + flat(), {("gauge/h/s/m", 1.5)}),
     "flat, with a line's end": (flat() + "\r\n", {("gauge/h/s/m", 1.5)}),
     "nested": (
         json.dumps(
@@ -257,6 +258,14 @@ TIMES: dict[Any, int] = {
 }
 
 DEEP = 3000
+# what data points that were not recorded may have, by their form
+ZEROS: dict[str, dict[str, Any]] = {
+    "gauge": {"asDouble": 0},
+    "sum": {"asInt": "0"},
+    "histogram": {"count": "0", "sum": 0},
+    "exponentialHistogram": {},
+    "summary": {},
+}
 BAD: dict[str, tuple[bytes | str | None, str]] = {
     "no value": (None, "empty value"),
     "empty": (b"", "empty value"),
@@ -364,6 +373,19 @@ BAD: dict[str, tuple[bytes | str | None, str]] = {
     "OTLP, not its shape": ('{"resourceMetrics": 5}', "no @timestamp"),
     "OTLP, nothing in it": ('{"resourceMetrics": [{}, null]}', "nothing to read in a record of a known form"),
     "OTLP, no value": (otlp({"name": "g", "gauge": {"dataPoints": [data()]}}), "no metric.value"),
+    **{
+        f"OTLP, a {form} that was not recorded": (
+            otlp({"name": "g", form: {"aggregationTemporality": 2, "dataPoints": [data(flags=1, **zeros)]}}),
+            "no metric.value",
+        )
+        for form, zeros in ZEROS.items()
+    },
+    "a byte order mark alone": ("\ufeff", "not a JSON object"),
+    "two byte order marks": ("\ufeff\ufeff" + flat(), "not JSON"),
+    "keys of one hash": (
+        flat(metric__value="1.5", x=dict.fromkeys(ONE_HASH[:65], "")),
+        "more than 64 keys of one hash",
+    ),
 }
 
 
@@ -514,6 +536,7 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         ("h", "sshd", "info", "a  b"),
     ),
     "RFC 5424, nothing but a host": ("<0>1 2026-01-05T00:00:10.5Z h - - - - m", ("h", "", "fatal", "m")),
+    "RFC 5424, a byte order mark before it": ("\ufeff" + SYSLOG, ("h", "app", "info", "an event")),
     "RFC 3164": ("<34>Jan  5 00:00:10 h su[12]: failed: x", ("h", "su", "fatal", "failed: x")),
     "RFC 3164, ISO time": ("<28>2026-01-05T00:00:10.500+00:00 h cron: x", ("h", "cron", "warn", "x")),
 }

@@ -442,8 +442,10 @@ def of_people() -> Iterator[Poison]:
     for topic, text in good.items():
         kind = f"not a {topic[:-1]}"
         whole = text.replace("%s", "")
-        for codec in ("utf-16", "utf-16-be", "utf-32", "utf-8-sig"):
+        for codec in ("utf-16", "utf-16-be", "utf-32"):
             yield Poison(f"people: {codec}", topic, whole.encode(codec), kind)
+        marked = "a rule whose key is not its name" if topic == "rules" else None
+        yield Poison("people: utf-8-sig", topic, whole.encode("utf-8-sig"), marked)
         yield Poison("people: 10,000 members", topic, text.replace("%s", f",{many}").encode(), f"{kind}: more than")
         if topic != "rules":  # a rule that is read has no name of its own by which a test could find it
             yield Poison("people: half a pair", topic, text.replace("%s", r',"comment":"\ud800"').encode(), None)

@@ -29,6 +29,7 @@ KEYED_RULES: dict[str, tuple[bytes | None, bytes, bool]] = {
     "escapes of JSON": (b'a"/\\b', rule(r'"a\"\/\\b"'), True),
     "an escape in a member": (b"a", rule('"a"').replace(b"name", rb"n\u0061me"), True),
     "a name that heartbeats once had as key": (b"heartbeat", rule('"heartbeat"'), True),
+    "a byte order mark": (b"a", b"\xef\xbb\xbf" + rule('"a"'), True),
     "no key": (None, rule('"a"'), False),
     "no key of an end": (None, rule('"a"', '"removed":true'), False),
     "an empty key": (b"", rule('"a"'), False),

@@ -163,6 +163,7 @@ def label_of(**changes: Any) -> bytes:
             "ab",
         ),
         (label_of().replace(b"label", rb"l\u0061bel"), "ab"),
+        (b"\xef\xbb\xbf" + label_of(), "ab"),
         (b'{"record": "heartbeat"}', ""),
         (label_of(label="nonsense"), ""),
         (label_of(incident=7), ""),
