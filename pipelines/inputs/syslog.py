@@ -51,7 +51,9 @@ def _rfc3164(text: Column, arrival: Column) -> Column:
         return F.regexp_extract(text, RFC3164, index)
 
     at = F.coalesce(F.nullif(group(5), F.lit("")), _bsd_time(group(2), group(3), group(4), arrival))
-    return line(at=at, host=group(6), service=group(7), level=_severity(group(1)), message=_message(group(8)))
+    # without a host, as programs write to their own machine's socket, its place is the tag's
+    host = F.when(~group(6).endswith(":"), group(6))
+    return line(at=at, host=host, service=group(7), level=_severity(group(1)), message=_message(group(8)))
 
 
 def _message(text: Column) -> Column:

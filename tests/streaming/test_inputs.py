@@ -552,6 +552,7 @@ BAD_LINES: dict[str, tuple[bytes | str | None, str]] = {
     "no time": (log(at=...), "no @timestamp"),
     "year 9999": (log(at="9999-01-01T00:00:00Z"), "event time outside 1970..2200"),
     "syslog, no time": ("<34>1 - h su - - - m", "no @timestamp"),
+    "syslog, no host": ("<34>Jan  5 00:00:10 su[12]: failed: x", "no host.name"),
     "syslog, no such month": ("<34>Abc 10 00:00:10 h su: m", "@timestamp is not a time"),
     "syslog, hostile data": ("<34>1 2026-01-05T00:00:10Z h a - - [" + "\\]" * 50_000, "not JSON"),
 }
