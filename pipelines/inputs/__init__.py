@@ -41,7 +41,7 @@ _COMMON = (
     "`event.dataset`:string,event:struct<dataset:string,module:string,original:string>,record:string"
 )
 POINT_SHAPE = (
-    f"struct<{_COMMON},`metric.name`:string,`metric.value`:string,`metric.type`:string,"
+    f"struct<{_COMMON},message:string,`metric.name`:string,`metric.value`:string,`metric.type`:string,"
     f"metric:struct<name:string,value:string,type:string>,labels:{LABELS},metricset:string,ecs:string,"
     f"timestamp:string,name:string,value:string,tags:{LABELS},fields:{telegraf.FIELDS},"
     f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},"
@@ -166,11 +166,12 @@ def _points(record: Column, shape: Column) -> Column:
     metric = F.struct(*(shape[name].alias(name) for name in ("name", "tags", "fields", "timestamp")))
     metrics = F.coalesce(shape["metrics"], F.when(named & shape["fields"].isNotNull(), F.array(metric)))
     event = shape["event"]
+    # what has a message is a log line
     document = (
         F.coalesce(
             shape["metricset"], shape["event.dataset"], event["dataset"], event["module"], shape["ecs"]
         ).isNotNull()
-        & F.coalesce(shape["metric.name"], shape["metric"]["name"]).isNull()
+        & F.coalesce(shape["metric.name"], shape["metric"]["name"], shape["message"]).isNull()
     )
     return F.coalesce(
         otlp.points(shape["resourceMetrics"]),

@@ -39,7 +39,29 @@ _DIMENSIONS = {
     "redis.keyspace.id": "keyspace",
     "postgresql.database.name": "database",
     "elasticsearch.index.name": "index",
+    "kubernetes.volume.name": "volume",
+    "system.service.name": "unit",
+    "windows.perfmon.instance": "instance",
+    "kafka.consumergroup.id": "consumergroup",
+    "rabbitmq.vhost": "vhost",
+    "rabbitmq.queue.name": "queue",
+    "rabbitmq.exchange.name": "exchange",
+    "activemq.queue.name": "queue",
+    "activemq.topic.name": "topic",
+    "haproxy.stat.proxy.name": "proxy",
+    "haproxy.stat.service_name": "server",
+    "mongodb.dbstats.db": "database",
+    "mongodb.collstats.name": "collection",
+    "mssql.database.name": "database",
+    "oracle.tablespace.name": "tablespace",
+    "couchbase.bucket.name": "bucket",
+    "php_fpm.pool.name": "pool",
+    "vsphere.host.name": "vsphere_host",
+    "vsphere.virtualmachine.name": "virtualmachine",
+    "vsphere.datastore.name": "datastore",
 }
+# objects whose leaves are labels: those of the document, and those of modules that hand on what others have measured
+_LABELS = r"^(labels|(prometheus|openmetrics)\.labels|(aws|azure)\.dimensions)\."
 _IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
 # running totals since the start of a device, process or server: how their names begin, and end
 _TOTALS = (
@@ -103,10 +125,10 @@ def _labels(found: Column) -> Column:
     names = F.create_map(*(F.lit(x) for pair in _DIMENSIONS.items() for x in pair))
 
     def entry(leaf: Column) -> Column:
-        name = F.coalesce(F.try_element_at(names, leaf["path"]), F.substring(leaf["path"], 8, 1000))
+        name = F.coalesce(F.try_element_at(names, leaf["path"]), F.regexp_replace(leaf["path"], _LABELS, ""))
         return F.struct(name.alias("key"), cut(leaf["value"].try_cast("string")).alias("value"))
 
-    labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS) | e["path"].startswith("labels."))
+    labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS) | e["path"].rlike(_LABELS))
     return named(distinct_map(F.transform(labelled, entry)))
 
 

@@ -159,6 +159,14 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
         metricbeat("redis", redis={"info": {"clients": {"connected": 4}}}, service={"type": "redis", "name": "s"}),
         {("gauge/h/s/redis.info.clients.connected", 4.0)},
     ),
+    "Metricbeat, labels of what Prometheus scrapes": (
+        metricbeat("prometheus", prometheus={"labels": {"code": "200"}, "metrics": {"http_requests_total": 3}}),
+        {("counter/h/prometheus/prometheus.metrics.http_requests_total{code=200}", 3.0)},
+    ),
+    "Metricbeat, one of many queues": (
+        metricbeat("rabbitmq", rabbitmq={"vhost": "v", "queue": {"name": "q", "messages": {"total": {"count": 7}}}}),
+        {("gauge/h/rabbitmq/rabbitmq.queue.messages.total.count{queue=q,vhost=v}", 7.0)},
+    ),
     "Telegraf": (
         json.dumps(telegraf("cpu", {"idle": 9.5, "name": "7", "up": True}, cpu="cpu0")),
         {("gauge/h//cpu.idle{cpu=cpu0}", 9.5)},
@@ -356,6 +364,10 @@ BAD: dict[str, tuple[bytes | str | None, str]] = {
     "Metricbeat with a repeated key": (
         metricbeat("system", system={"a": 1}).replace('"a": 1', '"a": 1, "a": 2'),
         "a key twice: a",
+    ),
+    "a log line of Filebeat's module": (
+        metricbeat("nginx", nginx={"access": {"bytes": 5}}, message="GET / 200"),
+        "no metric.name",
     ),
     "Telegraf without numbers": (json.dumps(telegraf("a", {"b": "c"})), "nothing to read in a record of a known form"),
     "Telegraf without host": (json.dumps(telegraf("a", {"b": 1}) | {"tags": {}}), "no host.name"),
