@@ -10,6 +10,7 @@ import typer
 
 from app.cli.connection import Config
 from app.cli.output import Json, print_json, print_line, report
+from app.core.exposure import is_exposed, warning_of
 from app.core.settings import load
 from pipelines.errors import InputError
 
@@ -42,8 +43,11 @@ def import_into(
     as_json: Json = False,
 ) -> None:
     """Put the saved objects into a Kibana, replacing those of before; who asks is as for Elasticsearch."""
-    from app.search.kibana import put  # loads Elasticsearch's client
+    from app.search.kibana import checked, put  # loads Elasticsearch's client
 
+    exposed = warning_of([f"Kibana {url}"] if is_exposed(checked(url)) else [])
+    if exposed:
+        report(f"warning: {exposed}")
     made = put(url, load(config).elasticsearch)
     if as_json:
         print_json(made)

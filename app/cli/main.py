@@ -46,6 +46,7 @@ from app.cli.topics import topics_app
 from app.cli.watch import watch
 from app.core import logs, private_files, proxies
 from app.core.distribution import DISTRIBUTION
+from app.supervision import processes
 from pipelines.errors import KappaError
 
 # Errors of the file system that name a folder which cannot be written, for whatever reason.
@@ -140,5 +141,6 @@ def start(
 ) -> None:
     """Finds what is novel in the telemetry and logs of a fleet."""
     private_files.begin()
+    processes.leave_out_working_directory()
     proxies.spare_loopback()
     logs.configure()

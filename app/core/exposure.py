@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +14,11 @@ from app.core.settings import Settings
 
 def warning(settings: Settings) -> str | None:
     """One line about connections to other machines that are not encrypted; None where there are none."""
-    found = list(unencrypted(settings))
+    return warning_of(list(unencrypted(settings)))
+
+
+def warning_of(found: Sequence[str]) -> str | None:
+    """The same of connections that are named; None where there are none."""
     if not found:
         return None
     return (
@@ -31,13 +35,17 @@ def unencrypted(settings: Settings) -> Iterator[str]:
     if away and kafka.security_protocol.endswith("PLAINTEXT"):
         yield f"kafka.bootstrap_servers {','.join(away)} by {kafka.security_protocol}"
     for name, address in addresses(settings, ""):
-        parts = urlsplit(address)
-        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        if is_exposed(address):
             yield f"{name} {address}"
     for channel, own in settings.notify.channels.items():  # their addresses are secrets
-        parts = urlsplit(own.url.get_secret_value())
-        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        if is_exposed(own.url.get_secret_value()):
             yield f"notify.channels.{channel} by http"
+
+
+def is_exposed(address: str) -> bool:
+    """Whether what is asked there goes over a network as it is."""
+    parts = urlsplit(address)
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 def addresses(group: BaseModel, name: str) -> Iterator[tuple[str, str]]:

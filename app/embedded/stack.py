@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +29,8 @@ from app.embedded.jars import PROJECT, ensure_jars
 from app.embedded.jvm import last_meaningful_line
 from app.embedded.stack_state import Addresses, ProcessId, ServiceState, StackState, address, addresses, read_state
 from app.embedded.supervisor import Task, end_leftovers
+from app.supervision.parent import PYTHON
+from app.supervision.processes import python_path
 
 _BUSY_SECONDS = 90.0
 _DOWN_SECONDS = 40.0
@@ -255,7 +256,8 @@ def _launch(stack: Stack, owner: ProcessId | None, report: Report) -> "subproces
     )
     with (logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "app.embedded.supervisor", task.to_json()],
+            [*PYTHON, "app.embedded.supervisor", task.to_json()],
+            env=os.environ | {"PYTHONPATH": python_path()},
             stdin=subprocess.PIPE if owner else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

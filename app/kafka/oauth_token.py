@@ -7,27 +7,20 @@ import json
 import ssl
 import threading
 import time
-from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from kafka.errors import SaslAuthenticationFailedError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from app.core.no_redirect import NoRedirect
 from app.core.settings import KafkaSettings
 
 TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20
 USED_SHARE = 0.8  # of a token's life, as the Java client does
 LEAST_SECONDS = 30.0  # of a token whose answer does not say how long it lives
-
-
-class NoRedirect(HTTPRedirectHandler):
-    """Follows nowhere: the client's secret would go there."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Nothing to ask for."""
 
 
 class OAuthToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -25,6 +24,8 @@ from app.core.proxies import HERE
 from app.core.settings import PROJECT, Settings
 from app.core.user_name import user_name
 from app.runtime.score_server import serving_scores
+from app.supervision.parent import PYTHON
+from app.supervision.processes import python_path
 from pipelines.errors import KappaError
 
 PAGE = PROJECT / "dashboards" / "navigation.py"
@@ -175,11 +176,17 @@ def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = 
         "JOBS": json.dumps(job_addresses(settings)),
         "RUN": str(settings.home / "run"),
         "ACCESS": json.dumps(access(settings, code)),
-        "COMMAND": json.dumps([sys.executable, "-m", "app.cli"]),
+        "COMMAND": json.dumps([*PYTHON, "app.cli"]),
         **scores,
     }
+    own_path = {"PYTHONPATH": python_path()}
     inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
-    return inherited | as_variables(settings) | {f"{PREFIX}DASHBOARD_{name}": text for name, text in variables.items()}
+    return (
+        inherited
+        | own_path
+        | as_variables(settings)
+        | {f"{PREFIX}DASHBOARD_{name}": text for name, text in variables.items()}
+    )
 
 
 def job_addresses(settings: Settings) -> list[str]:
@@ -234,7 +241,7 @@ def start(
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
     flags += [f"--server.allowedHosts={name}" for name in known_names(settings, host)]
-    command = [sys.executable, "-m", "streamlit", "run", str(PAGE), *flags]
+    command = [*PYTHON, "streamlit", "run", str(PAGE), *flags]
     log = log_file(settings)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:

@@ -27,6 +27,7 @@ from app.embedded.java_compiler import ensure_compiled
 from app.embedded.server_options import LATER_COMPILED
 from app.kafka.connection import java_properties
 from app.runtime import scratch
+from app.supervision import processes
 from pipelines import spark_internals
 from pipelines.jvm import CHANGING, functions
 
@@ -73,6 +74,7 @@ def session(settings: Settings, name: str = "kappa", report: Report = silent) ->
         configured[LOCAL_DIR] = str(own_files)
     os.environ["JAVA_HOME"] = str(spark_java_home(settings.home))
     # Python workers are started by the JVM: they must be this Python, not the first on the PATH.
+    processes.leave_out_working_directory()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     for key, value in NATIVE_MEMORY.items():
         os.environ.setdefault(key, value)

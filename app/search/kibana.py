@@ -13,8 +13,9 @@ import uuid
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
+from app.core.no_redirect import NoRedirect
 from app.core.settings import ElasticsearchSettings
 from app.search.mappings import PROPERTIES
 from dashboards.kibana.saved_objects import ndjson
@@ -23,6 +24,8 @@ from pipelines.errors import InputError, ServiceUnavailable
 PATH = "/api/saved_objects/_import?overwrite=true"
 TIMEOUT_SECONDS = 60.0
 SHOWN_CHARACTERS = 300
+LEADS_ELSEWHERE = range(300, 400)
+MOST_BYTES = 16 << 20  # of an answer
 
 
 def exported() -> str:
@@ -82,12 +85,13 @@ def credentials(own: ElasticsearchSettings) -> dict[str, str]:
 def ask(request: Request, address: str, own: ElasticsearchSettings) -> dict[str, Any]:
     """Kibana's answer. Raises ServiceUnavailable, in one line, where it refuses or does not answer."""
     try:
-        context = tls_context(own) if address.startswith("https") else None
-        with urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as answer:
-            found = json.load(answer)
+        # A proxy of the environment is left out where Kibana is on loopback: `app.core.proxies`.
+        tls = [HTTPSHandler(context=tls_context(own))] if address.startswith("https") else []
+        with build_opener(ProxyHandler(), NoRedirect(), *tls).open(request, timeout=TIMEOUT_SECONDS) as answer:
+            found = json.loads(answer.read(MOST_BYTES))
     except HTTPError as error:
         with error:
-            raise refused(address, error.code, error.read().decode(errors="replace")) from error
+            raise refused(address, error.code, error.read(MOST_BYTES).decode(errors="replace")) from error
     except (OSError, URLError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         msg = f"Kibana at {address} does not answer ({reason}): see whether it runs, and check the address and ca_certs"
@@ -114,6 +118,10 @@ def not_kibana(address: str) -> ServiceUnavailable:
 
 def refused(address: str, status: int, body: str) -> ServiceUnavailable:
     """The error for a refusal: one line, with what to do."""
+    if status in LEADS_ELSEWHERE:
+        return ServiceUnavailable(
+            f"Kibana at {address} answers {status}, it is elsewhere: give the address that it leads to"
+        )
     todo = {
         401: "check elasticsearch.username, password or api_key",
         403: "its user may not write saved objects: give it the privilege, or use another",

@@ -25,6 +25,14 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
 
 
+def leave_out_working_directory() -> None:
+    """From now on no Python below this process, such as the workers of Spark's JVM, takes modules from its working directory.
+
+    `python -m` would take them from there first, and the folder may be one that others write to.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+
+
 def members(session: int) -> list[psutil.Process]:
     """The processes of a session that have not ended."""
     found = []

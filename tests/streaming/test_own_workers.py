@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 
 import pandas as pd
@@ -75,3 +76,9 @@ def test_a_task_whose_worker_is_killed_is_run_again_in_the_same_jvm(spark: Spark
 def test_the_jvm_returns_native_memory_that_was_freed(spark: SparkSession) -> None:
     getenv = jvm_of(spark).java.lang.System.getenv
     assert {key: getenv(key) for key in NATIVE_MEMORY} == NATIVE_MEMORY
+
+
+def test_workers_take_no_module_from_the_working_directory(spark: SparkSession) -> None:
+    """`python -m` looks there first, and others may write there."""
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.flags.safe_path).collect()
+    assert found == [True]

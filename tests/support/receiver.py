@@ -15,13 +15,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: status, headers, body, and how late; one that is `endless` goes on byte by byte until nobody listens."""
+    """An answer: status, headers, body, and how late; one that is `endless`, or whose headers are, goes on byte by byte until nobody listens."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b"taken"
     after_seconds: float = 0.0
     endless: bool = False
+    endless_headers: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,12 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
                     self.send_header(name, value)
                 if not answer.endless:
                     self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-                while answer.endless:
+                if answer.endless_headers:
+                    self.flush_headers()
+                else:
+                    self.end_headers()
+                    self.wfile.write(answer.body)
+                while answer.endless or answer.endless_headers:
                     self.wfile.write(b".")
                     threading.Event().wait(0.02)
             except (BrokenPipeError, ConnectionResetError):

@@ -184,6 +184,23 @@ def test_no_series_in_the_address_of_a_page_is_an_option_of_a_command(
         commands.answer(["state", "--version", "live", commands.NO_OPTIONS, series], 60, OPERATOR)
 
 
+def put_modules_into_working_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else has put modules there that have the names of libraries; whoever imports one of them ends with code 42."""
+    for name in ("streamlit", "typer", "structlog"):
+        (folder / f"{name}.py").write_text("raise SystemExit(42)\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+
+
+def test_commands_of_the_pages_take_no_module_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_modules_into_working_directory(tmp_path, monkeypatch)
+    variables = dashboard.environment(settings(tmp_path / "home"))
+    command = [*json.loads(variables["KAPPA_DASHBOARD_COMMAND"]), "--version"]
+    assert subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
+
+
 def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
     calls(monkeypatch, "import sys; sys.stderr.write('starting\\nkappa: no version x\\n'); sys.exit(1)")
     with pytest.raises(CommandError, match=r"^no version x$"):
@@ -242,8 +259,11 @@ def test_pages_are_opened_by_names_of_loopback_and_by_those_that_settings_name()
 
 
 @pytest.mark.slow
-def test_a_page_of_the_web_whose_name_leads_here_opens_no_session(tmp_path: Path) -> None:
+def test_a_page_of_the_web_whose_name_leads_here_opens_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port = free_port(None)
+    put_modules_into_working_directory(tmp_path, monkeypatch)
 
     def session(host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

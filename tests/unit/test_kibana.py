@@ -224,6 +224,15 @@ def test_refusal_is_one_line_that_says_what_to_do(status: int, answer: Any, word
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_as_the_password_would_go_there(status: int) -> None:
+    own = ElasticsearchSettings(username="elastic", password="secret")  # type: ignore[arg-type]
+    with kibana_that(200, TAKEN) as (elsewhere, asked), server_that(status, b"", Location=elsewhere) as (url, _):
+        with pytest.raises(ServiceUnavailable, match=rf"answers {status}, it is elsewhere"):
+            kibana.put(url, own)
+        assert asked == []
+
+
 def test_nobody_at_the_address_is_one_line() -> None:
     with kibana_that(200, TAKEN) as (url, _):
         pass

@@ -144,6 +144,14 @@ def test_an_answer_without_an_end_is_read_for_a_time(receiver: Receiver) -> None
     assert time.monotonic() - began < 5.0
 
 
+def test_an_answer_that_never_begins_ends_with_the_time_of_a_try(receiver: Receiver) -> None:
+    receiver.always = Answer(endless_headers=True)
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
+        channel("webhook", receiver.url, timeout_seconds=0.5).send(note(), 0)
+    assert time.monotonic() - began < 5.0
+
+
 def test_a_header_that_cannot_be_read_asks_for_nothing() -> None:
     now = datetime(2026, 1, 5, tzinfo=UTC)
     assert retry_after("Mon, 05 Jan 2026 00:00:10 GMT", now) == 10.0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from time import monotonic
+from typing import Any
 
 import httpx
 
@@ -20,8 +24,12 @@ TRY_AGAIN = (408, 425, 429)
 OWN_HEADERS = {"User-Agent": "kappa", "Accept-Encoding": "identity"}
 
 
+# Each question has a connection of its own, which can be ended while nobody else waits on it.
+NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
+
+
 class HttpClient:
-    """A connection to the server of a channel."""
+    """Asks the server of a channel."""
 
     def __init__(self, settings: ChannelSettings) -> None:
         """Raises SettingsError for a file of authorities that cannot be used."""
@@ -34,17 +42,21 @@ class HttpClient:
             msg = f"ca_certs {settings.ca_certs} cannot be used ({error.strerror or error}); wanted a PEM file"
             raise SettingsError(msg) from error
         self._client = httpx.Client(
-            timeout=settings.timeout_seconds, verify=context, follow_redirects=False, headers=OWN_HEADERS
+            timeout=settings.timeout_seconds,
+            verify=context,
+            follow_redirects=False,
+            headers=OWN_HEADERS,
+            limits=NONE_KEPT,
         )
 
     def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> str:
         """The answer's status and beginning. Raises Unreachable or ChannelRefused."""
         url, all_headers = self._url.rstrip("/") + path if path else self._url, httpx.Headers(headers)
         all_headers.update(self._headers)
+        until = monotonic() + self._seconds
         try:
-            with self._client.stream("POST", url, content=body, headers=all_headers) as answer:
-                text = beginning(answer, self._seconds)
-                return judged(answer, text)
+            with self._opened(url, body, all_headers) as answer:
+                return judged(answer, beginning(answer, until))
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, ValueError) as error:
             msg = f"the address or a header of the channel is malformed ({type(error).__name__})"
             raise ChannelRefused(msg) from error
@@ -54,16 +66,78 @@ class HttpClient:
             raise Unreachable(msg) from error
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close what is open."""
         self._client.close()
 
+    @contextmanager
+    def _opened(self, url: str, body: bytes, headers: httpx.Headers) -> Iterator[httpx.Response]:
+        """An answer of which the headers are there within the time of a try: httpx counts its own from each byte anew."""
+        ending = Ending(self._seconds)
+        try:
+            asked = self._client.build_request("POST", url, content=body, headers=headers)
+            asked.extensions["trace"] = ending.traced
+            answer = self._client.send(asked, stream=True)
+        except httpx.TransportError as error:
+            if not ending.is_over:
+                raise
+            msg = f"no answer within {self._seconds:g} s"
+            raise httpx.ReadTimeout(msg) from error
+        finally:
+            ending.cancel()
+        try:
+            yield answer
+        finally:
+            answer.close()
 
-def beginning(answer: httpx.Response, most_seconds: float) -> str:
-    """The beginning of an answer's body as text, as much as comes in the time.
+
+class Ending:
+    """Ends the connections that are made for a question, once it has lasted so long."""
+
+    def __init__(self, seconds: float) -> None:
+        self._lock, self._connections = threading.Lock(), []  # type: threading.Lock, list[socket.socket]
+        self.is_over = False
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def traced(self, event: str, info: Mapping[str, Any]) -> None:
+        """What httpx calls at each step of a question."""
+        if not event.endswith("connect_tcp.complete"):
+            return
+        # A second handle of the same connection: TLS takes the first one away.
+        own = info["return_value"].get_extra_info("socket").dup()
+        with self._lock:
+            self._connections.append(own)
+            if self.is_over:
+                shut(own)
+
+    def cancel(self) -> None:
+        """The answer has begun, or there is none."""
+        self._timer.cancel()
+        with self._lock:
+            for own in self._connections:
+                own.close()
+            self._connections = []
+
+    def _end(self) -> None:
+        with self._lock:
+            self.is_over = True
+            for own in self._connections:
+                shut(own)
+
+
+def shut(connection: socket.socket) -> None:
+    """Wake whoever waits on a connection: it is over."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def beginning(answer: httpx.Response, until: float) -> str:
+    """The beginning of an answer's body as text, as much as comes until then, monotonic seconds.
 
     It is not unpacked: one of 400 bytes with `Content-Encoding: gzip, gzip` took 200 MB.
     """
-    read, until = b"", monotonic() + most_seconds
+    read = b""
     for chunk in answer.iter_raw():
         read += chunk
         if len(read) >= MOST_ANSWER or monotonic() > until:
