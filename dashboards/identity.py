@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.context import StreamlitHeaders
 
 from dashboards.queries.search import PREFIX
 from dashboards.words import plain
@@ -104,7 +105,7 @@ def current() -> Identity:
     if access.way == OIDC:
         return of_claims(access, dict(st.user)) if st.user.is_logged_in else access.identity(None)
     if access.way == PROXY:
-        return of_headers(access, st.context.headers)
+        return of_headers(access, sent_once(st.context.headers))
     return access.identity(None)
 
 
@@ -112,22 +113,38 @@ def of_claims(access: Access, claims: Mapping[str, Any]) -> Identity:
     """The identity in an OpenID Connect provider's claims.
 
     The name is the e-mail address if the provider has verified it or says nothing of that, else `preferred_username`, else the subject. Some
-    providers say it as text.
+    providers say it as text. Where the address is not verified, a user name that looks like one is not either: its bearer may have chosen it.
     """
-    email = claims.get("email") if claims.get("email_verified") in VERIFIED else None
-    name = next((str(found) for found in (email, claims.get("preferred_username"), claims.get("sub")) if found), None)
+    verified = claims.get("email_verified") in VERIFIED
+    email, username = claims.get("email") if verified else None, claims.get("preferred_username")
+    chosen = username if verified or "@" not in str(username) else None
+    name = next((str(found) for found in (email, chosen, claims.get("sub")) if found), None)
     groups = claims.get("groups")
     listed = tuple(str(group) for group in groups) if isinstance(groups, (list, tuple)) else ()
     return access.identity(None if name is None else name[:MOST_NAME], listed)
 
 
+def sent_once(headers: StreamlitHeaders) -> dict[str, str]:
+    """Headers that were sent once: of two, one may be the browser's own, beside which a proxy has put its own instead of in its place."""
+    return {name: values[0] for name in headers if len(values := headers.get_all(name)) == 1}
+
+
+def of_utf8(header: str) -> str:
+    """The text of a header that is UTF-8; servers read each byte as a character."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
+
+
 def of_headers(access: Access, headers: Mapping[str, str]) -> Identity:
     """The identity in the headers of a proxy; nobody where the proxy's secret is missing or another one."""
-    given = headers.get(PROXY_SECRET_HEADER) or ""
+    sent = {key.lower(): of_utf8(value) for key, value in headers.items()}
+    given = sent.get(PROXY_SECRET_HEADER.lower(), "")
     if not access.secret or not hmac.compare_digest(given.encode(), access.secret.encode()):
         return access.identity(None)
-    name = (headers.get(access.user_header) or "").strip()[:MOST_NAME]
-    groups = tuple(part.strip() for part in (headers.get(access.groups_header) or "").split(",") if part.strip())
+    name = sent.get(access.user_header.lower(), "").strip()[:MOST_NAME]
+    groups = tuple(part.strip() for part in sent.get(access.groups_header.lower(), "").split(",") if part.strip())
     return access.identity(name or None, groups)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from pydantic import SecretStr
+from streamlit.runtime.context import StreamlitHeaders
 from streamlit.testing.v1 import AppTest
 from support.markdown import HOSTILE, MARKUP, as_read
 
@@ -73,6 +74,8 @@ def test_roles_include_those_below() -> None:
         ({"email": "ada@example.net", "email_verified": "false", "sub": "mallory"}, "mallory"),
         ({"email": "ada@example.net", "email_verified": "no", "sub": "mallory"}, "mallory"),
         ({"email": "ada@example.net", "email_verified": 0, "sub": "mallory"}, "mallory"),
+        ({"email_verified": False, "preferred_username": "ada@example.net", "sub": "mallory"}, "mallory"),
+        ({"preferred_username": "ada@example.net", "sub": "1"}, "ada@example.net"),
         ({"sub": "17"}, "17"),
         ({}, None),
     ],
@@ -102,6 +105,25 @@ def test_headers_count_only_with_the_secret_of_the_proxy(secret: str) -> None:
 def test_a_proxy_without_a_secret_signs_nobody_in() -> None:
     access = Access(way="proxy", user_header="X-Forwarded-User", groups_header="X-Forwarded-Groups")
     assert identity.of_headers(access, {"X-Forwarded-User": "ada", "X-Kappa-Proxy-Secret": ""}).name is None
+
+
+def test_of_a_header_that_is_there_twice_one_may_be_the_browsers_own() -> None:
+    access = Access(way="proxy", user_header="X-Forwarded-User", groups_header="x-groups", secret="s3cret", **LISTS)
+
+    def role(*users: str) -> tuple[str | None, str]:
+        sent = [("x-kappa-proxy-secret", "s3cret"), *(("x-forwarded-user", user) for user in users)]
+        found = identity.of_headers(access, identity.sent_once(StreamlitHeaders(sent)))
+        return found.name, found.role
+
+    assert role("ada@example.net") == ("ada@example.net", RESPONDER)
+    assert role("ada@example.net", "mallory@example.net") == (None, NOBODY_ROLE)
+
+
+@pytest.mark.parametrize("sent", ["José".encode().decode("latin-1"), "José"])
+def test_a_name_in_a_header_is_the_same_in_utf_8_and_in_latin_1(sent: str) -> None:
+    access = Access(way="proxy", user_header="X-User", secret="s3cret", responders=("José",))
+    found = identity.of_headers(access, {"X-User": sent, "X-Kappa-Proxy-Secret": "s3cret"})
+    assert (found.name, found.role) == ("José", RESPONDER)
 
 
 @pytest.mark.parametrize(
