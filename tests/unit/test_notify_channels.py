@@ -8,9 +8,11 @@ import gzip
 import hashlib
 import hmac
 import json
+import resource
 import threading
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -309,6 +311,18 @@ def test_mail_about_an_incident_is_a_thread_of_plain_text_without_anything_of_th
         assert mail.get_content_type() == "text/plain" and mail["Bcc"] is None
         text = mail["Subject"] + mail.get_content()
         assert "<b>" not in text and "@here" not in text and "http://" not in text and "b@h" not in text
+
+
+def test_an_answer_that_grows_when_apprise_unpacks_it_takes_no_memory_of_ours(receiver: Receiver) -> None:
+    squeezed = zlib.compressobj()
+    head, block = squeezed.compress(b"") + squeezed.flush(zlib.Z_FULL_FLUSH), bytes(1 << 23)
+    again = squeezed.compress(block) + squeezed.flush(zlib.Z_FULL_FLUSH)
+    receiver.always = Answer(body=head + again * 128, headers={"Content-Encoding": "deflate"})  # 1 GiB
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Unreachable):
+        channel("apprise", f"json://{LOOPBACK}:{receiver.port}/hook", timeout_seconds=20.0).send(note(), 0)
+    assert len(receiver.posts) == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
 
 
 def test_a_mail_server_that_is_away_is_tried_again() -> None:

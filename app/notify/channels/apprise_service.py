@@ -9,6 +9,7 @@ import apprise
 
 from app.core.errors import SettingsError
 from app.core.notify_settings import ChannelSettings
+from app.notify.channels.apprise_process import asset, is_taken
 from app.notify.channels.channel import Unreachable
 from app.notify.notification import Notification, inert
 
@@ -25,38 +26,21 @@ class AppriseService:
     def __init__(self, settings: ChannelSettings) -> None:
         """Raises SettingsError for an address that apprise does not know, which the error does not say."""
         self._url, self._seconds = settings.url.get_secret_value(), settings.timeout_seconds
-        self._asset = apprise.AppriseAsset(
-            app_id="kappa",
-            app_desc="kappa",
-            app_url="",
-            image_url_mask="",
-            image_url_logo="",
-            plugin_paths=[],
-            storage_mode="memory",
-            async_mode=False,
-            secure_logging=True,
-            allow_templates=False,
-            http_redirects=False,
-        )
-        if apprise.Apprise.instantiate(self._url, asset=self._asset) is None:
+        if apprise.Apprise.instantiate(self._url, asset=asset()) is None:
             scheme = self._url.partition("://")[0][:20]
             msg = f"apprise knows no such address of {scheme}://; its documentation has the form for each service"
             raise SettingsError(msg)
 
     def send(self, note: Notification, now_ms: int) -> str:
         """Send it."""
-        sender = apprise.Apprise(asset=self._asset)
-        sender.add(self.address(note))
         links = (f"\n{note.link}" if note.link else "") + (f"\nrunbook: {note.runbook}" if note.runbook else "")
-        taken = sender.notify(
-            body=inert(note.text) + links,
-            title=inert(note.title),
-            notify_type=TYPES[note.status],
-            body_format="text",
-            interpret_escapes=False,
-            timeout=self._seconds,
-        )
-        if not taken:
+        message = {
+            "url": self.address(note),
+            "body": inert(note.text) + links,
+            "title": inert(note.title),
+            "notify_type": TYPES[note.status],
+        }
+        if not is_taken(message, self._seconds):
             msg = "the service did not take it"
             raise Unreachable(msg)
         return "taken"
