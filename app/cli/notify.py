@@ -68,7 +68,8 @@ def explain(
     rows = [[one["channel"], one["why"]] for one in (*found["channels"], *found["escalates"])]
     print_table("channels" if rows else "channels: none, nobody is notified", ["channel", "by"], rows)
     if found["channels"]:
-        print_line(f"{found['title']}\n{found['text']}")
+        for line in (found["title"], *found["text"].split("\n")):
+            print_line(line)
 
 
 def explained(settings: Settings, identity: str) -> dict[str, Any]:

@@ -28,12 +28,17 @@ out = Console()
 err = Console(stderr=True)
 
 
+def one_line(text: str) -> str:
+    """A text as one line, whatever it holds: no name in it begins a line that looks like one of ours."""
+    return printable(text.rstrip("\n").replace("\n", " "))
+
+
 def report(line: str) -> None:
     """Print a line of progress on stderr."""
     if logs.are_json():
         structlog.get_logger().info(line)
         return
-    err.print(printable_lines(line), style="dim", markup=False, highlight=False, soft_wrap=True)
+    err.print(one_line(line), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_error(line: str) -> None:
@@ -41,7 +46,7 @@ def print_error(line: str) -> None:
     if logs.are_json():
         structlog.get_logger().error(line)
         return
-    err.print(printable_lines(f"kappa: {line}"), style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(one_line(f"kappa: {line}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(line: str) -> NoReturn:
@@ -93,7 +98,7 @@ def rows_on_stdout() -> RowsOut:
 
 def print_line(line: str) -> None:
     """Print a line on stdout, however wide the terminal."""
-    out.print(printable_lines(line), markup=False, highlight=False, soft_wrap=True)
+    out.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
 Cell = str | list[str]

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any, TextIO
 
 from pipelines.errors import InputError
@@ -23,16 +24,20 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
         if target.exists() and source.exists() and target.samefile(source):
             msg = f"{command}: --out {target} is the file that is read; wanted another one"
             raise InputError(msg)
-    part = target.with_name(target.name + ".part")
+    part: Path | None = None
     try:
-        with part.open("w", encoding="utf-8", newline="") as out:
+        # Under a name that nobody has made a link of: in a folder where others write it would lead to any file of ours.
+        descriptor, made = mkstemp(prefix="kappa-", suffix=".part", dir=target.parent)
+        part = Path(made)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
             yield out
         part.replace(target)
     except OSError as error:
         msg = f"{command}: cannot write {target}: {error.strerror}; wanted a file in a folder that is there"
         raise InputError(msg) from error
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
 
 
 def write_json_durably(file: Path, value: Any) -> None:

@@ -13,6 +13,8 @@ SECRET_NAMES = (
     r"|(api|access|account|private|shared|encryption)[._-]?key|keystore[._-]key$|[._-]key$"
 )
 NAMED = re.compile(SECRET_NAMES)
+# An option of Java: its name, and its value to the next space, or in quotation marks.
+JAVA_OPTION = re.compile(r"(?<![\w-])-D([^\s=]{1,256})=(\"[^\"]*\"|'[^']*'|\S+)")
 IN_ADDRESS = re.compile(r"(?<=//)[^\s/@]{1,512}@")
 
 
@@ -26,14 +28,23 @@ def is_secret(name: str) -> bool:
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """The same value without secrets: those under a secret name, and passwords in addresses."""
+    """The same value without secrets: those under a secret name, be it one of Java's options in a text, and passwords in addresses."""
     if isinstance(value, Mapping):
         return {key: masked(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [masked(inner, name) for inner in value]
     if value and is_secret(name) and isinstance(value, str | bytes):
         return MASK
-    return without_password(value) if isinstance(value, str) else value
+    return without_password(without_options(value)) if isinstance(value, str) else value
+
+
+def without_options(text: str) -> str:
+    """A text in which options of Java that have a secret name (`-Djavax.net.ssl.keyStorePassword=...`) show no value."""
+
+    def shown(option: re.Match[str]) -> str:
+        return f"-D{option[1]}={MASK}" if is_secret(option[1]) else option[0]
+
+    return JAVA_OPTION.sub(shown, text) if "-D" in text else text
 
 
 def without_password(text: str) -> str:

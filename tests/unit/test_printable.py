@@ -167,7 +167,8 @@ def test_no_text_reaches_a_terminal_that_it_obeys_or_does_not_show(
     if text == ATTACKS["markup of rich"]:
         assert all(text in seen[where] for where in ("watch", "savepoint list", "doctor", "replay diff"))
     if text == ATTACKS["a line of its own"]:
-        assert not any(line.startswith("kappa: all") for line in seen["watch"].splitlines())
+        for lines in ("watch", "messages", "logs"):
+            assert not any(line.startswith("kappa: all") for line in seen[lines].splitlines())
         for table in ("savepoint list", "replay diff"):
             assert "evil?kappa: all is well" in seen[table], "nothing looks like a row that is none"
 

@@ -17,7 +17,7 @@ from app.cli import main
 from app.core import logs, private_files
 from app.core.errors import SettingsError
 from app.core.exposure import warning
-from app.core.secrets import is_secret, masked, without_password
+from app.core.secrets import MASK, is_secret, masked, without_password
 from app.core.settings import Settings, load
 from app.runtime import dashboard
 
@@ -127,6 +127,13 @@ def test_options_of_spark_are_masked_by_their_names(tmp_path: Path) -> None:
     )
     (tmp_path / "own.toml").write_text("[spark.extra]\n" + "".join(f'"{n}" = "{CANARY}"\n' for n in names))
     assert CANARY not in json.dumps(load(tmp_path / "own.toml").shown())
+
+
+@pytest.mark.parametrize("value", [CANARY, f'"{CANARY} x"', f"'x {CANARY}'"])
+def test_options_of_java_are_masked_by_their_names(value: str) -> None:
+    given = f"-Xmx1g -Djavax.net.ssl.keyStorePassword={value} -Duser.timezone=UTC"
+    shown = load(spark={"extra": {"spark.driver.extraJavaOptions": given}}).shown()["spark"]["extra"]
+    assert list(shown.values()) == [f"-Xmx1g -Djavax.net.ssl.keyStorePassword={MASK} -Duser.timezone=UTC"]
 
 
 def test_a_variable_that_is_not_json_is_one_line_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 TAKEN, NOT_TAKEN = 0, 3
 MOST_MEMORY = 512 << 20  # bytes, of which Python and apprise are 60 MiB
-MOST_SAID = 500  # bytes of what apprise says of a failure
+MOST_OUTPUT = 500  # bytes of its own last words
 START_SECONDS = 20.0  # of a busy machine, until Python and apprise are there
 
 
@@ -59,9 +59,9 @@ def is_taken(message: dict[str, Any], seconds: float) -> bool:
         )
     except (subprocess.TimeoutExpired, OSError):
         return False
-    said = done.stderr[-MOST_SAID:].decode(errors="replace").strip()
-    if said:
-        log.warning("apprise could not send a message", said=printable(said))
+    output = done.stderr[-MOST_OUTPUT:].decode(errors="replace").strip()
+    if output:
+        log.warning("apprise could not send a message", output=printable(output))
     return done.returncode == TAKEN
 
 

@@ -1,0 +1,30 @@
+"""A text file that is written as a whole, in a folder where others write as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.core.atomic_files import atomic_text
+from pipelines.errors import InputError
+
+
+def test_a_link_that_somebody_else_has_made_leads_the_draft_to_no_other_file(tmp_path: Path) -> None:
+    mine, out = tmp_path / "mine", tmp_path / "out.csv"
+    mine.write_text("kept")
+    (tmp_path / "out.csv.part").symlink_to(mine)
+    out.symlink_to(mine)
+    with atomic_text(out, "score") as file:
+        file.write("a,b\r\n")
+    assert (mine.read_text(), out.read_bytes(), out.is_symlink()) == ("kept", b"a,b\r\n", False)
+
+
+def test_an_error_leaves_what_was_there_and_no_draft(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("before")
+    with pytest.raises(ZeroDivisionError), atomic_text(out, "score") as file:
+        file.write(str(1 / 0))
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("out.csv", "before")]
+    with pytest.raises(InputError, match="wanted a file in a folder that is there"), atomic_text(out / "x", "score"):
+        pass
