@@ -103,7 +103,7 @@ def of_both(topic: str) -> list[Kind]:
         rewritten(topic, "invalid UTF-8 in a name", "not UTF-8", replaced(name, b'"\xff\xfe\x80')),
         rewritten(topic, "overlong UTF-8", "not UTF-8", replaced(name, b'"\xc0\xaf')),
         rewritten(topic, "surrogate in UTF-8", "not UTF-8", replaced(name, b'"\xed\xa0\x80')),
-        rewritten(topic, "byte order mark", "not JSON", lambda good: b"\xef\xbb\xbf" + good),
+        rewritten(topic, "two byte order marks", "not JSON", lambda good: 2 * b"\xef\xbb\xbf" + good),
         literal(topic, "random bytes", "not UTF-8", bytes(range(128, 256)) * 3),
         rewritten(topic, "UTF-16", "not JSON", lambda good: good.decode().encode("utf-16-le")),
         rewritten(topic, "truncated JSON", "not JSON", lambda good: good[:-1]),
