@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from app.core.settings import PROJECT
+from app.supervision.processes import python_path
 from benchmarks.accuracy import LEFT_OUT, NAIVE, SHIPPED, gathered, tasks_of
 from benchmarks.accuracy_table import MEASURES, Measured, best_by, differs, table_of
 from benchmarks.published import PUBLISHED, RULES
@@ -20,8 +22,8 @@ LONGEST_PAGE = 120
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False)
+    command, env = [sys.executable, *arguments], os.environ | {"PYTHONPATH": python_path()}
+    return subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, env=env, timeout=120, check=False)
 
 
 def shown(found: dict[str, Measured], **options: bool) -> str:
