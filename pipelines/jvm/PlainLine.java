@@ -78,19 +78,6 @@ final class PlainLine extends PlainRecord {
     return ascii(message, messageBegin, messageEnd);
   }
 
-  /** Whether the message comes before another text, by their characters. */
-  boolean isBefore(String other) {
-    int size = messageEnd - messageBegin;
-    int shared = Math.min(size, other.length());
-    for (int i = 0; i < shared; i++) {
-      int difference = message[messageBegin + i] - other.charAt(i);
-      if (difference != 0) {
-        return difference < 0;
-      }
-    }
-    return size < other.length();
-  }
-
   private String named(int part) {
     return ascii(text, begins[part], ends[part]);
   }

@@ -1,5 +1,7 @@
 package kappa;
 
+import org.apache.spark.unsafe.Platform;
+
 /**
  * Reads a flat record in its most usual form without an object for any part of it: strings of plain ASCII without escapes, members each once.
  *
@@ -7,6 +9,8 @@ package kappa;
  */
 abstract class PlainRecord {
   static final int HOST_PART = 0, SERVICE_PART = 1; // what records of either kind name
+  private static final long EACH = 0x0101010101010101L; // of the eight bytes of a number
+  private static final long HIGHEST = 0x80 * EACH; // bits
   static final byte[] TIME = bytes("@timestamp"), HOST = bytes("host.name"), SERVICE = bytes("service.name");
 
   /** Of the record that was read last: its time in microseconds since 1970. */
@@ -77,6 +81,9 @@ abstract class PlainRecord {
       return false;
     }
     begin = ++at;
+    while (at + Long.BYTES <= text.length && isPlain(Platform.getLong(text, Platform.BYTE_ARRAY_OFFSET + at))) {
+      at += Long.BYTES;
+    }
     for (; at < text.length; at++) {
       byte c = text[at];
       if (c == '"') {
@@ -88,6 +95,14 @@ abstract class PlainRecord {
       }
     }
     return false;
+  }
+
+  /** Whether eight bytes neither end a string nor make it another than plain: below 0x80 no sum here carries into the next byte. */
+  private static boolean isPlain(long some) {
+    final long control = some + (0x80 - 0x20) * EACH; // without the highest bit where it is one
+    final long quote = (some ^ '"' * EACH) + 0x7f * EACH;
+    final long escape = (some ^ '\\' * EACH) + 0x7f * EACH;
+    return ((some | some + EACH | ~(control & quote & escape)) & HIGHEST) == 0;
   }
 
   /** Whether this character is next, spaces left out; it is taken then. */

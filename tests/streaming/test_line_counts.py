@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -111,28 +110,34 @@ def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> No
     assert found.agg(F.sum("lines_n")).collect()[0][0] > 350
 
 
-def test_templates_of_one_hash_cost_little_more_than_others(spark: SparkSession) -> None:
-    """Java's texts `Gq` and `HR` have one hash, and so have all that are made of them."""
+def lines_of(messages: list[str]) -> list[Record]:
+    """A record of each message, of one host and service."""
+    return [
+        (json.dumps({
+            "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info", "message": message,
+        }).encode(), "logs", 0, i, NOON + timedelta(seconds=2))
+        for i, message in enumerate(messages)
+    ]  # fmt: skip
 
-    def seconds(one: str, other: str) -> float:
-        words = ([other if i >> bit & 1 else one for bit in range(15)] for i in range(20_000))
-        rows = [
-            (json.dumps({
-                "@timestamp": "2026-11-21T12:00:01Z", "host.name": "h", "service.name": "s", "log.level": "info",
-                "message": " ".join(each),
-            }).encode(), "logs", 0, i, NOON + timedelta(seconds=2))
-            for i, each in enumerate(words)
-        ]  # fmt: skip
-        frame = spark.createDataFrame(rows, SOURCE).coalesce(1).cache()
-        assert frame.count() == len(rows)
-        counted = counts_of_flat(frame, WINDOWINGS[1], LEVELS)
-        assert counted.agg(F.count_distinct("lines_series")).collect()[0][0] == len(rows)
-        began = time.perf_counter()
-        counted.write.format("noop").mode("overwrite").save()
-        return time.perf_counter() - began
 
-    usual = seconds("Gq", "Hq")
-    assert seconds("Gq", "HR") < 4 * usual + 1.0
+def test_each_of_many_templates_comes_in_one_row(spark: SparkSession) -> None:
+    words = [" ".join("xy"[i >> bit & 1] for bit in range(15)) for i in range(20_000)]
+    counted = counts_of_flat(spark.createDataFrame(lines_of(words * 2), SOURCE).coalesce(1), WINDOWINGS[1], LEVELS)
+    assert counted.where("lines_n = 2").count() == counted.count() == len(words)
+
+
+def test_templates_whose_hashes_are_alike_are_handed_out_and_none_is_lost(spark: SparkSession) -> None:
+    """A hundred lines whose places in a table of 1,024 are the same, which anybody can make."""
+    letters = F.translate(F.conv(F.col("id") + 30_000, 10, 16), "0123456789", "GHIJKLMNOP")
+    name = F.concat(F.lit(f"{int(NOON.timestamp() + 3600) * 1000}\0h\0s\0info\0"), letters)
+    alike = spark.range(250_000).where(F.pmod(F.xxhash64(name.cast("binary")), F.lit(1024)) == 7).select(letters.alias("m"))
+    messages = [row["m"] for row in alike.orderBy("id").limit(100).collect()]
+    assert len(messages) == 100
+    frame = spark.createDataFrame(lines_of(messages * 3), SOURCE).coalesce(1)
+    counted = counts_of_flat(frame, WINDOWINGS[1], LEVELS)
+    rows = counted.groupBy("lines_template").agg(F.sum("lines_n").alias("n"), F.count(F.lit(1)).alias("rows")).collect()
+    assert {row["lines_template"]: row["n"] for row in rows} == dict.fromkeys(messages, 3)
+    assert sum(row["rows"] for row in rows) > len(messages)
 
 
 def test_counts_are_handed_out_before_they_take_much_memory(spark: SparkSession) -> None:
