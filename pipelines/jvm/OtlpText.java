@@ -21,6 +21,7 @@ final class OtlpText {
   // Tags that tell a line or a span from a metric: the wire types of the same numbers differ.
   private static final int[] OF_LINES = {0x09, 0x10, 0x32, 0x38, 0x45, 0x59};
   private static final int[] OF_SPANS = {0x30, 0x39, 0x41};
+  private static final int NAME = 0x0a; // of a metric; no line has this tag
 
   /** A record that is refused, and why. */
   static final class Refused extends IOException {
@@ -32,6 +33,7 @@ final class OtlpText {
   private final CodedInputStream in;
   private final StringBuilder out;
   private final RecordLimits limits = new RecordLimits();
+  private boolean hasItem = false; // a metric, line or span has been seen
 
   private OtlpText(byte[] record) throws IOException {
     in = CodedInputStream.newInstance(record);
@@ -56,20 +58,22 @@ final class OtlpText {
     CodedInputStream at = first;
     try {
       first.pushLimit(record.length);
-      OtlpMessage kind = kind(first, 0);
+      OtlpMessage kind = text.kind(first, 0);
       at = text.in;
-      if (kind == null) {
+      if (kind == null && !text.hasItem) {
         throw new Refused("nothing to read in a record of a known form");
       }
-      text.message(kind);
+      text.message(kind == null ? OtlpMessage.METRICS : kind);
       return text.out.toString();
     } catch (InvalidProtocolBufferException broken) {
       throw new Refused("OTLP protobuf: broken at byte " + at.getTotalBytesRead());
     }
   }
 
-  /** What the first metric, line or span is; null where there is none. `level` is 0 outside, 1 in a resource, 2 in a scope, 3 in it. */
-  private static OtlpMessage kind(CodedInputStream in, int level) throws IOException {
+  /** What the first metric, line or span is that shows it; null where none does. `level` is 0 outside, 1 in a resource, 2 in a scope, 3 in it. */
+  private OtlpMessage kind(CodedInputStream in, int level) throws IOException {
+    hasItem |= level == 3;
+    boolean named = false;
     for (int tag = in.readTag(); tag != 0; tag = in.readTag()) {
       if (level == 3) {
         if (among(OF_SPANS, tag)) {
@@ -78,6 +82,7 @@ final class OtlpText {
         if (among(OF_LINES, tag)) {
           return OtlpMessage.LOGS;
         }
+        named |= tag == NAME;
         in.skipField(tag);
       } else if (tag == (level == 0 ? RESOURCE : SCOPE)) {
         int outer = in.pushLimit(in.readRawVarint32());
@@ -90,7 +95,7 @@ final class OtlpText {
         in.skipField(tag);
       }
     }
-    return level == 3 ? OtlpMessage.METRICS : null;
+    return named ? OtlpMessage.METRICS : null;
   }
 
   private static boolean among(int[] tags, int tag) {

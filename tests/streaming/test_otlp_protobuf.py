@@ -108,6 +108,18 @@ def test_traces_are_refused_with_a_reason_that_says_so_in_both_forms(spark: Spar
         assert [[json.loads(row)["reason"] for row in each] for each in found] == [[wanted], [wanted]]
 
 
+def test_a_line_of_texts_alone_is_none_of_a_metric(spark: SparkSession) -> None:
+    """Its fields have the numbers and types of a metric's: what comes behind it shows what it is."""
+    data = logs()
+    lines = data.resource_logs[0].scope_logs[0].log_records
+    whole = lines.pop()
+    lines.add(severity_text="ERROR", trace_id=b"0123456789abcdef").body.string_value = "a"
+    lines.append(whole)
+    found, as_text = rows(spark, [data.SerializeToString(), as_json(data)], "logs")
+    assert found == as_text
+    assert sorted(json.loads(row)["message"] for row in found) == ["a", "timeout after 3021 ms"]
+
+
 @pytest.mark.parametrize("topic", TOPICS)
 @given(seed=st.integers(0, 2**32))
 @FEW
