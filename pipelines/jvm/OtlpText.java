@@ -1,5 +1,6 @@
 package kappa;
 
+import com.fasterxml.jackson.core.io.NumberOutput;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.util.Base64;
@@ -222,12 +223,17 @@ final class OtlpText {
     if (size < FEW_DIGITS && x == (long) x) {
       out.append((long) x);
     } else if (size < WHOLE && x == Math.rint(x)) {
-      out.append(new BigDecimal(Double.toString(x)).toPlainString());
+      out.append(new BigDecimal(shortest(x)).toPlainString());
     } else if (x - x == 0) {
-      out.append(x);
+      out.append(shortest(x));
     } else {
       out.append('"').append(x).append('"'); // NaN, Infinity
     }
+  }
+
+  /** The fewest digits that are this number: before Java 19 `Double.toString` writes more of some. */
+  private static String shortest(double x) {
+    return NumberOutput.toString(x, true);
   }
 
   private static void check(String reason) throws Refused {
