@@ -130,7 +130,9 @@ def test_templates_whose_hashes_are_alike_are_handed_out_and_none_is_lost(spark:
     """A hundred lines whose places in a table of 1,024 are the same, which anybody can make."""
     letters = F.translate(F.conv(F.col("id") + 30_000, 10, 16), "0123456789", "GHIJKLMNOP")
     name = F.concat(F.lit(f"{int(NOON.timestamp() + 3600) * 1000}\0h\0s\0info\0"), letters)
-    alike = spark.range(250_000).where(F.pmod(F.xxhash64(name.cast("binary")), F.lit(1024)) == 7).select(letters.alias("m"))
+    alike = (
+        spark.range(250_000).where(F.pmod(F.xxhash64(name.cast("binary")), F.lit(1024)) == 7).select(letters.alias("m"))
+    )
     messages = [row["m"] for row in alike.orderBy("id").limit(100).collect()]
     assert len(messages) == 100
     frame = spark.createDataFrame(lines_of(messages * 3), SOURCE).coalesce(1)
