@@ -35,14 +35,13 @@ from benchmarks.deployment import (
     machine,
     say,
     telemetry,
-    write,
 )
 from benchmarks.flood import size
 from benchmarks.peers.extraction import run
 from benchmarks.peers.programs import Program, of_kappa
 from benchmarks.process_usage import seconds_of_tree, spark_seconds
 from benchmarks.spark_cluster import RunningCluster, running_cluster
-from benchmarks.throughput import apart, batches, statistics_of
+from benchmarks.throughput import apart, batches, none_refused, write_windows
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched
@@ -101,10 +100,11 @@ def extracted(spark: SparkSession, settings: Settings, name: str, log: WrittenLo
 def detected(spark: SparkSession, settings: Settings, name: str, series: int, windows: int) -> Used:
     """`detect` over windows of so many gauges, a batch each."""
     own = apart(settings, name)
-    for window in range(windows):
-        write(own, statistics_of(spark, own, series, 1_800_000_000_000 + 10_000 * window))
+    write_windows(spark, own, series, windows)
     job = dataclasses.replace(jobs.detect_job(own), max_records_per_batch=series + own.windowing.shards)
-    return used(spark, own, name, job)
+    taken = used(spark, own, name, job)
+    none_refused(own)
+    return taken
 
 
 def used(spark: SparkSession, settings: Settings, name: str, job: Job) -> Used:

@@ -6,13 +6,15 @@ import dataclasses
 import json
 import statistics
 import threading
+import time
 from typing import Any
 
+from kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from app.core.settings import Settings
-from app.kafka.connection import kafka_connection
+from app.kafka.connection import kafka_connection, open_consumer
 from app.kafka.topics import create, topic_names
 from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
@@ -23,6 +25,7 @@ from pipelines.runner import Input, Job, Kafka, Runner
 RUNS = 3
 # The defaults of Kafka's consumer: plain reading is measured with them, and with the jobs' own options.
 DEFAULTS = {"fetch.max.wait.ms": "500", "max.poll.records": "500", "receive.buffer.bytes": "65536"}
+DAY_SECONDS = 86_400
 LEARNING = 2  # batches, of a window each, in which all series are new or the machine warms up
 
 
@@ -141,19 +144,33 @@ def statistics_of(spark: SparkSession, settings: Settings, series: int, window_e
     return extract.records(rows, windows, settings.windowing, topic_names(settings), PARTITIONS)
 
 
+def write_windows(spark: SparkSession, settings: Settings, series: int, windows: int) -> None:
+    """Statistics of `windows` windows of so many gauges, one after the other from a day ago on: a window of the future would be refused."""
+    seconds = settings.windowing.window_seconds
+    first = int(time.time()) // seconds * seconds - DAY_SECONDS
+    for window in range(windows):
+        write(settings, statistics_of(spark, settings, series, 1000 * (first + window * seconds)))
+
+
+def none_refused(settings: Settings) -> None:
+    """Raises RuntimeError where jobs have refused records: what was measured is not what it says then."""
+    topic = settings.topic("dead-letters")
+    with open_consumer(settings) as consumer:
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        refused = sum(consumer.end_offsets(partitions).values())
+    if refused:
+        msg = f"{refused:,} records were refused, see {topic}; wanted none"
+        raise RuntimeError(msg)
+
+
 def detection(spark: SparkSession, settings: Settings, series: int, windows: int) -> dict[str, float]:
     """`detect` with many series: rows a second once all of them are known."""
     own = apart(settings, "many")
-    first = 1_800_000_000_000
-
-    def produce(start: int, count: int) -> None:
-        for w in range(start, start + count):
-            write(own, statistics_of(spark, own, series, first + w * 10_000))
-
     say(f"detect: {LEARNING} windows to learn {series:,} series, {windows} more")
-    produce(0, LEARNING + windows)
+    write_windows(spark, own, series, LEARNING + windows)
     job = dataclasses.replace(jobs.detect_job(own), max_records_per_batch=series + 1_000)
     taken = batches(spark, own, job)[LEARNING:]
+    none_refused(own)
     say("detect: " + ", ".join(f"{records:,} in {seconds:.1f} s" for records, seconds in taken))
     rate = sum(records for records, _ in taken) / sum(seconds for _, seconds in taken)
     return {
@@ -167,9 +184,9 @@ def indexing(spark: SparkSession, settings: Settings) -> dict[str, float]:
     """`index` over the scores that `detect` has written."""
     own = apart(settings, "small").model_copy(update={"index": settings.index.model_copy(update={"scores": True})})
     windows, series = 6, 20_000
-    for w in range(windows):
-        write(own, statistics_of(spark, own, series, 1_800_000_000_000 + w * 10_000))
+    write_windows(spark, own, series, windows)
     timed(spark, own, jobs.detect_job(own))
+    none_refused(own)
     job = jobs.index_job(own, threading.Event().wait)
     seconds = timed(spark, own, job)
     return {"index_documents_per_second": windows * series / seconds}

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from river import anomaly
 
 from app.core.settings import Settings
-from benchmarks.deployment import say, write
+from benchmarks.deployment import say
 from benchmarks.peers.extraction import FailedError, Taken, run
 from benchmarks.peers.programs import Program, of_kappa
-from benchmarks.throughput import apart, statistics_of
+from benchmarks.throughput import apart, none_refused, write_windows
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
@@ -113,8 +113,7 @@ def of_spark(spark: SparkSession, settings: Settings, what: str, job: str, serie
     taken: list[Taken] = []
     for windows in (FEW, MANY):
         own = apart(settings, f"{job}-{windows}")
-        for w in range(windows):
-            write(own, statistics_of(spark, own, series, FIRST + w * 10_000))
+        write_windows(spark, own, series, windows)
         # A window is a batch, as live; `detect` reads a quarter of what the setting says.
         records = (series + own.windowing.shards) * (4 if job == "detect" else 1)
         batch = own.spark.model_copy(update={"max_records_per_batch": records})
@@ -124,6 +123,7 @@ def of_spark(spark: SparkSession, settings: Settings, what: str, job: str, serie
         except FailedError as error:
             say(f"{what}: {error}")
             return {"what": what, "error": str(error)}
+        none_refused(own)
     seconds = (taken[1].cores - taken[0].cores) / ((MANY - FEW) * series)
     say(f"{what}: {1e6 * seconds:,.1f} core-seconds per million rows")
     return figures(what, seconds, series)
