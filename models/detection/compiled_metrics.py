@@ -60,14 +60,17 @@ def learn_gap(s: Floats, first: int, row: int, gap: float, kept: float) -> None:
 
 @compiled
 def learn_hosts(hosts: Floats, present: Bools, step: int, now: float, half_life: float) -> int:
-    """Learn which hosts are present in window number `step`, `(n_hosts,)`, with a half-life in ms; answers how many are not."""
+    """Learn which hosts are present in window number `step`, `(n_hosts,)`, with a half-life in ms; answers how many are not.
+
+    The absence before the first window, or of a host that was given up, is not learnt as a usual one.
+    """
     absent, passed, kept = 0, -1.0, 1.0
     for row in range(len(present)):
         if not present[row]:
             absent += 1
             continue
         gap = step - hosts[STEP, row] - 1.0
-        gap = gap if hosts[HOST_TRIALS, row] >= 0 else 0.0
+        gap = gap if hosts[HOST_TRIALS, row] > 0 else 0.0
         if now - hosts[HOST_SEEN, row] != passed:
             passed = now - hosts[HOST_SEEN, row]
             kept = left_after(passed, half_life)
@@ -134,7 +137,9 @@ def begin(
         if now - seen != passed:
             passed = now - seen
             kept = left_after(passed, half_life)
-        learn_gap(gauges, FIRST_RUN, row, windows_now - gauges[col.HOST_WINDOW, row] - 1.0, kept)
+        # as of hosts: one that was given up has no reports
+        gap = windows_now - gauges[col.HOST_WINDOW, row] - 1.0 if gauges[FIRST_RUN, row] > 0 else 0.0
+        learn_gap(gauges, FIRST_RUN, row, gap, kept)
         gauges[col.HOST_WINDOW, row] = windows_now
         x = given[MEAN, i]
         if i < counters:

@@ -337,6 +337,29 @@ def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news() -
     assert [n for n in run.play(story) if n.kind == "new"] == []
 
 
+@pytest.mark.slow
+def test_what_is_open_of_a_host_ends_when_it_is_given_up(machine: Machine) -> None:
+    """A pod that is out of memory, and ends for good."""
+    run = DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
+    other = Machine(9, "vm-2")
+    run.play(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
+    sick = machine.windows(12, cpu=93.1, info=900)
+    open_before = {e.series for e in run.play(a | b for a, b in zip(sick, other.windows(12), strict=True))}
+    assert CPU in open_before
+    assert len(open_before) > 1
+    events = run.play(other.windows(200))
+    assert ends(events)[0] == ("host/vm-1", "open", "silence")
+    closed = [e for e in events if e.status == "close"]
+    assert {e.series for e in closed} == {"host/vm-1", *open_before}
+    assert {e.window_end for e in closed} == {closed[0].window_end}
+    (of_cpu,) = (e for e in closed if e.series == CPU)
+    assert of_cpu.reason.endswith("; its host was given up")
+    again = run.play(a | b for a, b in zip(machine.windows(120), other.windows(120), strict=True))
+    assert not [e for e in again if e.kind == "silence"]
+    late = run.play(other.windows(20))
+    assert ends(late) == [("host/vm-1", "open", "silence")], "the absence was not learnt as a usual one"
+
+
 def test_zero_lines_have_a_row_where_they_say_something(run: DetectorRun, machine: Machine) -> None:
     run.play(machine.windows(1, info=None))
     last = run.scores[-1]

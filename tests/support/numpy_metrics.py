@@ -23,7 +23,7 @@ def learn_runs(chain: Floats, gap: Floats, passed: Floats, half_life: float) -> 
 
 def learn_hosts(hosts: Floats, present: Bools, steps: int, now: float, half_life: float) -> int:
     rows = np.flatnonzero(present)
-    gap = (steps - hosts[hosts_col.STEP, rows] - 1) * (hosts[hosts_col.TRIALS, rows] >= 0)
+    gap = (steps - hosts[hosts_col.STEP, rows] - 1) * (hosts[hosts_col.TRIALS, rows] > 0)
     chain = hosts[hosts_col.RUNS, rows]
     learn_runs(chain, gap, now - hosts[hosts_col.HOST_SEEN, rows], half_life)
     hosts[hosts_col.RUNS, rows] = chain
@@ -40,7 +40,8 @@ def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
 
 def values(s: Floats, windows: Floats, given: Floats, counters: int, now: float, half_life: float) -> Floats:
     """Learns that the metrics are present; answers their values."""
-    learn_runs(s[col.PRESENT], windows - s[col.HOST_WINDOW] - 1, now - s[col.SEEN], half_life)
+    gap = (windows - s[col.HOST_WINDOW] - 1) * (s[col.PRESENT.start] > 0)
+    learn_runs(s[col.PRESENT], gap, now - s[col.SEEN], half_life)
     s[col.HOST_WINDOW] = windows
     x: Floats = given[step.MEAN].copy()
     last, grown = given[step.LAST, :counters], s[col.TOTAL, :counters]

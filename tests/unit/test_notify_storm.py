@@ -36,12 +36,12 @@ def test_a_storm_is_one_notification_when_it_begins_and_one_when_it_is_over() ->
     assert [held for held, _ in sent] == [False, False, False, True, True, True]
     (begins,) = [note for _, note in sent if note is not None]
     assert begins.status == "open" and "More than 3 incidents have opened within 5 minutes" in begins.text
-    assert storm.holds("i4", "close") and not storm.has("i4"), "nobody knows that it began"
+    assert storm.holds("i4", "close", "major") and not storm.has("i4"), "nobody knows that it began"
     assert storm.ends(MINUTE) is None
     over = storm.ends(5 * MINUTE + 4_000)
     assert over is not None and (over.key, over.status) == (begins.key, "close") and "2 major" in over.text
     assert storm.ends(6 * MINUTE) is None
-    assert not storm.holds("i5", "update"), "from now on it may be sent"
+    assert not storm.holds("i5", "update", "major"), "from now on it may be sent"
     assert storm.opens("i9", "minor", 20 * MINUTE) == (False, None)
 
 
@@ -49,7 +49,20 @@ def test_while_a_storm_lasts_nothing_of_what_it_held_is_sent_and_the_rest_is() -
     storm = Storm("chat", 1, 5.0)
     assert storm.opens("a", "major", 0) == (False, None)
     assert storm.opens("b", "major", 1)[0]
-    assert storm.holds("b", "update") and not storm.holds("a", "update") and not storm.holds("a", "close")
+    assert storm.holds("b", "update", "major")
+    assert not storm.holds("a", "update", "major") and not storm.holds("a", "close", "major")
+
+
+def test_critical_incidents_are_sent_in_a_storm_up_to_its_limit() -> None:
+    storm = Storm("chat", 2, 5.0)
+    for key in "ab":
+        assert storm.opens(key, "major", 0) == (False, None)
+    held, begins = storm.opens("c", "critical", 1)
+    assert not held and begins is not None and "only critical ones" in begins.text
+    assert storm.opens("d", "major", 2) == (True, None)
+    assert storm.holds("d", "update", "major") and not storm.holds("d", "update", "critical"), "it has become critical"
+    assert not storm.has("d") and not storm.holds("d", "close", "critical"), "it was sent, and so is its end"
+    assert storm.opens("e", "critical", 3) == (True, None), "two have been sent"
 
 
 def test_without_a_limit_there_is_no_storm() -> None:
