@@ -127,7 +127,7 @@ class Dispatch:
             if begins is not None:
                 self._outboxes[channel].put(Waiting(begins, "storm"))
             if in_storm:
-                storm.holds(thread.alarm.id, "close")
+                storm.holds(thread.alarm.id, "close", INFO)
                 held = STORM
         if not held and not self._outboxes[channel].put(item):
             held = FULL
@@ -200,7 +200,7 @@ class Dispatch:
             if begins is not None:
                 self._outboxes[step.channel].put(Waiting(begins, "storm"))
         elif storm is not None:
-            was_held, held = storm.has(key), storm.holds(key, status)
+            was_held, held = storm.has(key), storm.holds(key, status, incident.severity)
             status = "open" if was_held and not held else status  # the first that the channel gets of it
         note = of_incident(incident, status, key, self._links, alarm)
         item = Waiting(note, step.why, [place])

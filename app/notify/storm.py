@@ -1,4 +1,7 @@
-"""A storm: more incidents open within some minutes than anybody reads. One notification says so, and the incidents are held back."""
+"""A storm: more incidents open within some minutes than anybody reads. One notification says so, and the incidents are held back.
+
+Critical ones are not, up to the number from which incidents are a storm: what is worst must not go under in what is many.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 from app.core.timestamps import SET_BACK_MS, time_of_digits
 from app.notify.notification import Notification, about_kappa
-from models.records.records import DELIVERED, HELD, SEVERITIES, Delivery
+from models.records.records import CRITICAL, DELIVERED, HELD, SEVERITIES, Delivery
 
 MINUTE_MS = 60_000
 PREFIX = "storm-"
@@ -27,6 +30,7 @@ class Storm:
         self._opened: deque[int] = deque()
         self._held: dict[str, str] = {}  # severity by key
         self._since: int | None = None
+        self._sent = 0  # critical ones in this storm
 
     @property
     def key(self) -> str:
@@ -50,11 +54,20 @@ class Storm:
         self._opened.append(now_ms)
         begins = self.limit > 0 and self._since is None and self._count(now_ms) > self.limit
         if begins:
-            self._since = now_ms
+            self._since, self._sent = now_ms, 0
         if self._since is None:
             return False, None
+        note = self._begun(now_ms) if begins else None
+        if self._may_pass(severity):
+            return False, note
         self._held[key] = severity
-        return True, self._begun(now_ms) if begins else None
+        return True, note
+
+    def _may_pass(self, severity: str) -> bool:
+        """Whether an incident is sent in spite of the storm; counts it."""
+        passes = severity == CRITICAL and self._sent < self.limit
+        self._sent += passes
+        return passes
 
     def keep(self, key: str, severity: str) -> None:
         """A notification that an incident opens was held back for another reason."""
@@ -64,13 +77,14 @@ class Storm:
         """Whether an incident was held back."""
         return key in self._held
 
-    def holds(self, key: str, status: str) -> bool:
-        """Whether what comes of an incident is held as well: until the storm is over, and that it closes, for ever."""
+    def holds(self, key: str, status: str, severity: str) -> bool:
+        """Whether what comes of an incident is held as well: until the storm is over or it is critical, and that it closes, for ever."""
         if key not in self._held:
             return False
-        if status == "close" or self._since is None:
+        held = status == "close" or (self._since is not None and not self._may_pass(severity))
+        if status == "close" or not held:
             del self._held[key]
-        return status == "close" or self._since is not None
+        return held
 
     def ends(self, now_ms: int) -> Notification | None:
         """What to send where the storm is over."""
@@ -85,8 +99,8 @@ class Storm:
 
     def _begun(self, now_ms: int) -> Notification:
         text = (
-            f"More than {self.limit} incidents have opened within {self.minutes:g} minutes. Until fewer do, they are not sent one by one: "
-            "see the dashboard."
+            f"More than {self.limit} incidents have opened within {self.minutes:g} minutes. Until fewer do, only critical ones are sent one by "
+            "one: see the dashboard."
         )
         return about_kappa(self.key, "open", ALERT, text, now_ms, now_ms)
 
