@@ -208,6 +208,7 @@ def measure(spark: SparkSession, settings: Settings, scale: float, only: list[st
             found[f"{name}_bytes"] = much.size["logs"] / number(200_000)
     if "row_detect" in only:
         series = number(50_000)
+        detected(spark, settings, "windows-warm", series, 2)
         begun, grown = (detected(spark, settings, f"windows-{n}", series, n) for n in (2, 6))
         found["row_detect"] = 1e6 * (grown.seconds - begun.seconds) / (4 * series)
         found["score_bytes"] = grown.size["scores"] / (6 * series)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.core.settings import Settings
+from app.core.settings import PROJECT, Settings
 from app.embedded.java import spark_java_home
 from benchmarks.environment import clean, environment_of
 from benchmarks.peers import environments
@@ -44,7 +44,10 @@ def of_kappa(job: str) -> Callable[[Settings, str], Command]:
         variables = environment_of(
             settings.model_copy(update={"home": settings.home / output, "jar_folder": settings.jars})
         )
-        return Command([sys.executable, "-m", "benchmarks.peers.run_kappa", job], variables)
+        # Spark's workers look for no module in the working directory.
+        return Command(
+            [sys.executable, "-m", "benchmarks.peers.run_kappa", job], variables | {"PYTHONPATH": str(PROJECT)}
+        )
 
     return command
 
