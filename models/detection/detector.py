@@ -178,7 +178,7 @@ class ShardDetector:
         return scores, sorted([*published, *ended], key=lambda event: event.series)
 
     def _advance(self, window_end: int, rows: Windows) -> tuple[Windows, list[EpisodeEvent]]:
-        """Go on to a window: take in its rules; once an hour forget series that are gone; reset those that a rule resets.
+        """Go on to a window: take in its rules; once an hour end what is open on hosts that are gone, and forget series that are; reset those that a rule resets.
 
         Answers the other rows, and the closing of episodes that were open on them.
         """
@@ -189,7 +189,8 @@ class ShardDetector:
         rows = self._control.take(window_end, rows)
         closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
-            closed = state.forget(window_end, self._p)
+            closed = state.close_abandoned(window_end, self._p.silence_patience_hours)
+            closed += state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._templates.forget()
             self._named = UNNAMED  # rows may have moved

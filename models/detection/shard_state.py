@@ -277,27 +277,28 @@ class ShardState:
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
-    def close_all_of(self, host: str, why: str, now: int, *, metrics: bool = True) -> list[EpisodeEvent]:
-        """Close what is open on the series of a host of which nothing more is expected; without `metrics`, on its log lines alone.
+    def close_abandoned(self, now: int, hours: float) -> list[EpisodeEvent]:
+        """Close what is open on metrics of hosts that have been silent for so long, and on lines of hosts whose logs have.
 
         What ends by itself, as the news of a host does, stays.
         """
         events = []
         for name in sorted(self.episodes.open):
             episode, of_metric = self.episodes.open[name], name in self.gauges.index
-            if (
-                episode.over
-                or host_of(name) != quote(host)
-                or not (metrics if of_metric else name in self.counts.index)
-            ):
+            if episode.over or not (of_metric or name in self.counts.index):
+                continue
+            seen = self.host_column("seen" if of_metric else "log_seen")[self.hosts.index[host_of(name)]]
+            if now - seen < 3_600_000 * hours:
                 continue
             if of_metric:
                 row = self.gauges.index[name]
                 self.gauges.matrix[col.ALERT_SECONDS, row] = self.gauges.matrix[col.PRESENT, row] = 0.0
             else:
-                poisson.end_of_high(self.counts.matrix, self.counts.index[name])
-                self.counts.matrix[poisson.FROZEN, self.counts.index[name]] = 0.0
-            episode.reason = f"{episode.reason}; {why}"
+                row = self.counts.index[name]
+                poisson.end_of_high(self.counts.matrix, row)
+                self.counts.matrix[poisson.FROZEN, row] = 0.0
+            what = "its host" if of_metric else "the log of its host"
+            episode.reason = f"{episode.reason}; {what} has been silent for {hours:g} h"
             events.append(self.episodes.close(name, now))
         return events
 

@@ -105,9 +105,7 @@ class Silence:
                 delay=state.host_column("refused_delay")[row] if refused else 0.0,
             )
             if self._exhausted(name, now):
-                word = "expected" if state.episodes.open[name].expected else "given up"
                 events.append(self._give_up(name, now))
-                events += state.close_all_of(host, f"its host was {word}", now)
                 state.hosts.matrix[RUNS, row] = 0.0
         return events
 
@@ -169,7 +167,6 @@ class Silence:
             )
             if self._exhausted(name, now):
                 events.append(self._give_up(name, now))
-                events += state.close_all_of(host, "the log of its host was given up", now, metrics=False)
                 state.hosts.matrix[LOG_RUNS, row] = 0.0
         return missing, events
 

@@ -338,7 +338,7 @@ def test_the_templates_of_a_service_that_is_for_ever_making_them_are_no_news() -
 
 
 @pytest.mark.slow
-def test_what_is_open_of_a_host_ends_when_it_is_given_up(machine: Machine) -> None:
+def test_what_is_open_of_a_host_ends_when_it_is_gone(machine: Machine) -> None:
     """A pod that is out of memory, and ends for good."""
     run = DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
     other = Machine(9, "vm-2")
@@ -347,13 +347,11 @@ def test_what_is_open_of_a_host_ends_when_it_is_given_up(machine: Machine) -> No
     open_before = {e.series for e in run.play(a | b for a, b in zip(sick, other.windows(12), strict=True))}
     assert CPU in open_before
     assert len(open_before) > 1
-    events = run.play(other.windows(200))
+    events = run.play(other.windows(500))
     assert ends(events)[0] == ("host/vm-1", "open", "silence")
-    closed = [e for e in events if e.status == "close"]
-    assert {e.series for e in closed} == {"host/vm-1", *open_before}
-    assert {e.window_end for e in closed} == {closed[0].window_end}
-    (of_cpu,) = (e for e in closed if e.series == CPU)
-    assert of_cpu.reason.endswith("; its host was given up")
+    closed = {e.series: e for e in events if e.status == "close"}
+    assert closed.keys() == {"host/vm-1", *open_before}
+    assert closed[CPU].reason.endswith("; its host has been silent for 0.2 h")
     again = run.play(a | b for a, b in zip(machine.windows(120), other.windows(120), strict=True))
     assert not [e for e in again if e.kind == "silence"]
     late = run.play(other.windows(20))
