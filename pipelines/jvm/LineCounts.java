@@ -113,6 +113,9 @@ final class LineCounts {
     if (Arrays.compareUnsigned(text, start, stop, known.least, 0, known.least.length) < 0) {
       bytes += stop - start - known.least.length;
       known.least = Arrays.copyOfRange(text, start, stop);
+      if (bytes >= ENOUGH) {
+        handOut();
+      }
     }
   }
 
@@ -122,7 +125,7 @@ final class LineCounts {
       isPlaced(line);
     }
     many++;
-    bytes += OVERHEAD + line.name.length + line.host.length() + line.service.length() + line.least.length;
+    bytes += OVERHEAD + line.name.length + 2 * (line.host.length() + line.service.length()) + line.least.length;
     if (bytes >= ENOUGH) {
       handOut();
     } else if (many > slots.length / 2) {
