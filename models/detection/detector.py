@@ -178,7 +178,9 @@ class ShardDetector:
         return scores, sorted([*published, *ended], key=lambda event: event.series)
 
     def _advance(self, window_end: int, rows: Windows) -> tuple[Windows, list[EpisodeEvent]]:
-        """Go on to a window: take in its rules; once an hour end what is open on hosts that are gone, and forget series that are; reset those that a rule resets.
+        """Go on to a window: take in its rules; reset those that a rule resets.
+
+        Once an hour what is open on hosts that are gone ends, and series that are gone are forgotten.
 
         Answers the other rows, and the closing of episodes that were open on them.
         """
