@@ -230,10 +230,17 @@ class OpenIncident:
 
     def severity(self, kind: str) -> Severity:
         """How bad it is as it is now, as an incident of this kind."""
-        hosts = len(self.role_hosts if self.role else self.hosts)
-        population = max(self.population, hosts) if self.population else 0
+        hosts, alike = len(self.role_hosts if self.role else self.hosts), self._alike()
+        share = alike / max(self.population, alike) if self.population > 1 else 0.0
         seconds = (self.end - self.start) / MILLIS
-        return severity(kind, expected(self.score, self.watched), hosts, population, seconds)
+        return severity(kind, expected(self.score, self.watched), hosts, share, seconds)
+
+    def _alike(self) -> int:
+        """How many hosts do what the fleet does in it, or what the strongest of its members does."""
+        if self.role:
+            return len(self.role_hosts)
+        lead = self._lead()
+        return len({m.host for m in self.members.values() if m.role == lead.role})
 
     def causes(self, announced: Announced) -> list[Cause]:
         """Who of its members, or which change, is likely the cause, the likeliest first."""
@@ -267,10 +274,9 @@ class OpenIncident:
 
     def _peers(self, kind: str) -> str:
         """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
-        lead = self._lead()
+        lead, alike = self._lead(), self._alike()
         if self.role or kind not in LASTING_KINDS or self.population < 2:
             return ""
-        alike = len({m.host for m in self.members.values() if m.role == lead.role})
         service = f" with {lead.role[1]}" if lead.role[1] else ""
         return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 

@@ -36,7 +36,7 @@ class Severity:
     points: int
 
 
-def severity(kind: str, false_alarms_per_day: float | None, hosts: int, population: int, seconds: float) -> Severity:
+def severity(kind: str, false_alarms_per_day: float | None, hosts: int, share: float, seconds: float) -> Severity:
     """The severity of an incident.
 
     Parameters
@@ -47,15 +47,14 @@ def severity(kind: str, false_alarms_per_day: float | None, hosts: int, populati
         Incidents of at least its score that chance makes; None where that is not known, which counts as one a day.
     hosts
         How many hosts it touches.
-    population
-        How many hosts could do the same; below 2 where that is not known, or there is one alone.
+    share
+        Of the hosts that could do the same as the strongest in it, how many do, 0 to 1; 0 where that is not known, or there is one alone.
     seconds
         How long it has lasted in event time.
     """
     often = 1.0 if false_alarms_per_day is None else false_alarms_per_day
     rarity = RAREST if often <= 0 else -math.log10(often)
     many = math.log10(max(hosts, 1)) / math.log10(MANY_HOSTS)
-    share = hosts / population if population > 1 else 0.0
     lasting = math.log(max(seconds / 60, 1.0)) / math.log(LONG_MINUTES)
     more = RARITY * within(rarity / RAREST) + REACH * within(max(many, share)) + DURATION * within(lasting)
     whole = round(BEGUN + more if kind in LASTING_KINDS else more / 2)

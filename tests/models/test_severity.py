@@ -22,7 +22,7 @@ seconds = st.floats(0, 1e6)
 def test_severity_has_0_to_100_points_and_the_word_of_its_points(
     kind: str, chance: float | None, touched: int, population: int, lasted: float
 ) -> None:
-    found = severity(kind, chance, touched, population, lasted)
+    found = severity(kind, chance, touched, min(touched / population, 1.0), lasted)
     assert 0 <= found.points <= 100
     assert found.word == next(word for word, least in LEAST if found.points >= least)
     assert found.word in SEVERITIES
@@ -32,31 +32,31 @@ def test_severity_has_0_to_100_points_and_the_word_of_its_points(
 def test_what_is_rarer_wider_and_longer_is_never_less_severe(
     kind: str, one: float, other: float, few: int, more: int, short: float, long: float
 ) -> None:
-    low = severity(kind, max(one, other), min(few, more), 100_000, min(short, long))
-    high = severity(kind, min(one, other), max(few, more), 100_000, max(short, long))
+    low = severity(kind, max(one, other), min(few, more), min(few, more) / 100_000, min(short, long))
+    high = severity(kind, min(one, other), max(few, more), max(few, more) / 100_000, max(short, long))
     assert high.points >= low.points
 
 
 @given(st.none() | often, st.integers(10, 100_000), seconds)
 def test_one_host_of_many_is_never_critical(chance: float | None, population: int, lasted: float) -> None:
-    assert severity("silence", chance, 1, population, lasted).word != "critical"
+    assert severity("silence", chance, 1, 1 / population, lasted).word != "critical"
 
 
 def test_most_hosts_of_a_service_are_critical_at_once() -> None:
-    assert severity("anomaly", 1e-6, 40, 50, 0.0).word == "critical"
-    assert severity("silence", 1e-6, 2, 2, 0.0).word == "critical"
+    assert severity("anomaly", 1e-6, 40, 0.8, 0.0).word == "critical"
+    assert severity("silence", 1e-6, 2, 1.0, 0.0).word == "critical"
 
 
 @given(st.sampled_from(("anomaly", "silence")), st.none() | often, hosts, hosts, seconds)
 def test_what_may_have_to_be_repaired_is_at_least_minor_from_its_first_moment(
     kind: str, chance: float | None, touched: int, population: int, lasted: float
 ) -> None:
-    assert severity(kind, chance, touched, population, lasted).word != "info"
+    assert severity(kind, chance, touched, min(touched / population, 1.0), lasted).word != "info"
 
 
 def test_something_new_is_at_most_minor_however_wide_it_is() -> None:
-    assert severity("change", 0.0, 100_000, 100_000, 1e6).word == "minor"
-    assert severity("new", 1e-6, 1, 20, 0.0).word == "info"
+    assert severity("change", 0.0, 100_000, 1.0, 1e6).word == "minor"
+    assert severity("new", 1e-6, 1, 0.05, 0.0).word == "info"
 
 
 def test_table_of_the_documentation_is_what_the_function_says() -> None:
@@ -72,8 +72,21 @@ def test_table_of_the_documentation_is_what_the_function_says() -> None:
         (("change", 1e-4, 18, 20, 1), ("minor", 28)),
     ]
     for (kind, chance, touched, population, minutes), expected in rows:
-        found = severity(kind, chance, touched, population, 60.0 * minutes)
+        found = severity(kind, chance, touched, touched / population, 60.0 * minutes)
         assert (found.word, found.points) == expected, kind
+
+
+def test_hosts_of_another_service_are_no_share_of_those_with_the_first_one() -> None:
+    """On host `a` runs the only `x`, on a hundred hosts `y`: both are slow on `a`, then `y` on `b`."""
+    fleet = Watched(series=10_000, hosts=1_000, window_seconds=10.0, services={"x": 1, "y": 100})
+    story = [
+        episode_event("gauge/a/x/latency", 1, score=40.0, evidence=40.0),
+        episode_event("gauge/a/y/latency", 1, score=20.0, evidence=20.0),
+        episode_event("gauge/b/y/latency", 2, score=20.0, evidence=20.0),
+    ]
+    found = incidents_of(story, until=3, watched=fleet)[-1]
+    assert found.hosts == ["a", "b"]
+    assert found.severity == "major"
 
 
 def test_an_incident_is_published_again_when_it_becomes_worse_by_lasting() -> None:
