@@ -8,7 +8,6 @@ loaded goes on bit for bit.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from models.core.arrays import Bools, Ints, Texts, among
 from models.core.parameters import DetectorParameters
-from models.core.series import unquote
 from models.core.windows import Scores, Windows
 from models.detection.alarm_bounds import AlarmBounds, EarlyParameters
 from models.detection.announcements import Announcements
@@ -34,10 +32,11 @@ from models.detection.logged_rules import RefusedRule
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.newcomers import Newcomers
 from models.detection.peer_detector import PeerDetector
+from models.detection.population import Population
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
 from models.detection.template_merging import TemplateMerging
-from models.records.records import Bound, EpisodeEvent, Overflow, Watched, largest_services
+from models.records.records import Bound, EpisodeEvent, Overflow, Watched
 from models.univariate.parameters import UnivariateParameters
 
 HOUR_MS = 3_600_000
@@ -91,9 +90,7 @@ class ShardDetector:
         self._counts = CountDetector(state, p, self._control, self._limits, self._newcomers)
         self._mixtures = MixtureDetector(state, p, self._control, self._limits)
         self._named = UNNAMED  # the last window's names, and their rows
-        self._services: dict[str, int] = {}  # hosts by service, of so many contexts
-        self._services_omitted = 0
-        self._contexts_counted = -1
+        self._population = Population(state, p)
         self._calls = CallsSeen(state.gauges)
         self._announced = Announcements(shard)
         self.bounds: list[Bound] = []
@@ -197,7 +194,6 @@ class ShardDetector:
             self._templates.forget()
             self._named = UNNAMED  # rows may have moved
             self._calls.forget()
-            self._contexts_counted = -1
         state.first = state.first or window_end
         state.last = window_end
         state.steps += 1
@@ -321,16 +317,19 @@ class ShardDetector:
 
     @property
     def watched(self) -> Watched:
-        """How many series and hosts the shard has after its last window."""
+        """How many series and hosts the shard has after its last window, and how many hosts are there or were lately."""
         state = self._state
-        if len(state.contexts) != self._contexts_counted:
-            hosts = Counter(unquote(name.split("/", 1)[1]) for name in state.contexts.names)
-            self._services, self._services_omitted = largest_services(hosts)
-            self._contexts_counted = len(state.contexts)
         series = len(state.gauges) + len(state.counts)
-        counted = self._services, self._services_omitted
+        lately, services, omitted = self._population.numbers()
         return Watched(
-            series, len(state.hosts), self._p.window_seconds, *counted, self._calls.listed, *self._announced.window
+            series,
+            len(state.hosts),
+            self._p.window_seconds,
+            services,
+            omitted,
+            self._calls.listed,
+            *self._announced.window,
+            hosts_lately=lately,
         )
 
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:

@@ -130,13 +130,13 @@ class Watched:
     """How much is watched, so that the false alarms which chance makes can be counted, and what is known of it. All 0 where it is not known."""
 
     series: Annotated[int, Doc("Number of series.")] = 0
-    hosts: Annotated[int, Doc("Number of hosts.")] = 0
+    hosts: Annotated[int, Doc("Number of hosts that are remembered.")] = 0
     window_seconds: Annotated[float, Doc("Length of a window.", "s")] = 0.0
     services: Annotated[
         Mapping[str, int],
         Doc(
-            "Number of hosts by service; the key `` is hosts with series that have no service. Those with the most hosts, then by "
-            "name, 500 at most."
+            "Number of hosts by service, of those that are there or were lately; the key `` is hosts with series that have no service. "
+            "Those with the most hosts, then by name, 500 at most."
         ),
     ] = field(default_factory=dict)
     services_omitted: Annotated[int, Doc("Number of services that `services` leaves out.")] = 0
@@ -153,11 +153,13 @@ class Watched:
     topology: Annotated[list[AnnouncedCall], Doc("Calls that were announced in the window, 131,072 bytes at most.")] = (
         field(default_factory=list)
     )
+    hosts_lately: Annotated[int, Doc("Number of hosts that are there or were lately; 0 where it is not known.")] = 0
 
     @property
     def is_sound(self) -> bool:
         """Whether these can be numbers of what is watched."""
         numbers = (self.series, self.hosts, self.window_seconds, self.services_omitted, *self.services.values())
+        numbers += (self.hosts_lately,)
         within = min(numbers) >= 0 and max(numbers) <= MOST_WATCHED
         return within and len(self.services) <= MOST_SERVICES and len(self.calls) <= MOST_CALLS
 
@@ -168,7 +170,7 @@ class Watched:
         """
         if not role:
             return 0
-        return self.hosts if role[0] == "host" else self.services.get(role[1], 0)
+        return self.hosts_lately or self.hosts if role[0] == "host" else self.services.get(role[1], 0)
 
 
 NOTHING = Watched()
@@ -189,6 +191,7 @@ def total(parts: Iterable[Watched]) -> Watched:
         sorted({call for part in parts for call in part.calls}),
         sorted({change for part in parts for change in part.changes}),
         sorted({call for part in parts for call in part.topology}),
+        sum(part.hosts_lately for part in parts),
     )
 
 

@@ -1,0 +1,67 @@
+"""How many hosts are there, and with each service: those that could do the same as one of them.
+
+A host that is silent still counts: for a day, and as long as its silence is not given up, so an outage has all its hosts in its
+population. That is for hosts that were there for a day before, or for the grace period and since that of the shard, whose age is not known.
+Others, as pods that come with names of their own and live for minutes, count for a tenth of the time that they were there, or for three of
+their usual gaps: a service of five such pods has five hosts or six, not the thousands that are remembered for `forget_days`. A service
+counts with its host, for the same day.
+
+It is decided host by host, so it does not matter which hosts a shard has. It fails where hosts that live for a day or longer are
+replaced by others of new names: those before them count for a day.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.core.arrays import Bools, Ints
+from models.core.parameters import DetectorParameters
+from models.core.series import unquote
+from models.detection.shard_state import DAY_MS, ShardState
+from models.records.records import largest_services
+
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+SHARE = 0.1  # of the time that a young host was there
+GAPS = 3.0
+
+
+class Population:
+    """Counts the hosts of a shard as of its last window."""
+
+    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
+        self._state = state
+        self._grace = MINUTE_MS * p.grace_minutes
+        # an hour more: in the window in which a silence is given up its host still counts
+        self._longest = HOUR_MS + max(DAY_MS, HOUR_MS * p.silence_patience_hours)
+        self._named: tuple[list[str], int] = [], 0  # names of contexts, and of how many of them the services are known
+        self._services: list[str] = []
+        self._service: Ints = np.zeros(0, dtype=np.int64)
+        self._counted: Bools = np.zeros(0, dtype=bool)
+        self._by_service: tuple[dict[str, int], int] = {}, 0
+
+    def numbers(self) -> tuple[int, dict[str, int], int]:
+        """Number of hosts, of those with each service, and of services that are left out."""
+        hosts, contexts, named = self._hosts(), self._state.contexts, self._named
+        if named[0] is not contexts.names or named[1] != len(contexts):
+            found = [unquote(name.split("/", 1)[1]) for name in contexts.names]
+            places = {name: at for at, name in enumerate(dict.fromkeys(found))}
+            self._services, self._named = list(places), (contexts.names, len(contexts))
+            self._service = np.array([places[name] for name in found], dtype=np.int64)
+            self._counted = np.zeros(0, dtype=bool)
+        counted = hosts[contexts.owner[0]]
+        counted &= self._state.last - self._state.context_column("seen") <= self._longest
+        if not np.array_equal(counted, self._counted):
+            sizes = np.bincount(self._service[counted], minlength=len(self._services)).tolist()
+            pairs = zip(self._services, sizes, strict=True)
+            self._counted, self._by_service = counted, largest_services({name: size for name, size in pairs if size})
+        return int(hosts.sum()), *self._by_service
+
+    def _hosts(self) -> Bools:
+        """Which hosts count, `(n_hosts,)`."""
+        state = self._state
+        first, seen, windows = (state.host_column(name) for name in ("first", "seen", "windows"))
+        lived = np.maximum(seen - first, 0.0)
+        known = (lived >= DAY_MS) | ((first - state.first <= self._grace) & (lived >= self._grace))
+        young = np.maximum(SHARE * lived, GAPS * lived / np.maximum(windows - 1.0, 1.0))
+        counts: Bools = state.last - seen <= np.where(known, self._longest, np.minimum(young, self._longest))
+        return counts
