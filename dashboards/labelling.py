@@ -67,7 +67,7 @@ def write(view: View, of: Incident, label: str, comment: str, author: str) -> No
     texts = [f"--comment={comment}", f"--author={author}", f"--version={view.version}"]
     try:
         with st.spinner("Writing the label to the log …"):
-            commands.answer(["label", of.id, label, *texts], SECONDS, view.who)
+            written = commands.answer(["label", of.id, label, *texts], SECONDS, view.who)
     except CommandError as error:
         st.error(f"The label was not written: {plain(error)}", icon=":material/cloud_off:")
         return
@@ -75,3 +75,8 @@ def write(view: View, of: Incident, label: str, comment: str, author: str) -> No
         f"Labelled: {SAYS[label]}. It is in the log, and stands above when `index` has read it.",
         icon=":material/check_circle:",
     )
+    if left_out := written.get("left_out"):
+        st.warning(
+            f"The label does not reach the series of {left_out:,} episodes of the incident: name these with `kappa label --series`.",
+            icon=":material/rule:",
+        )

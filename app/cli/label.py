@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -15,9 +15,12 @@ from app.core.user_name import user_name
 from app.versions import serving
 from models.core.series import parse
 from models.records.index_names import alias_of
-from models.records.records import LABELS, MOST_AUTHOR, MOST_COMMENT, Label
+from models.records.labels import MOST_SERIES, is_name
+from models.records.records import LABELS, MOST_AUTHOR, MOST_COMMENT, Label, fitting
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError, ServiceUnavailable
+
+SERIES_BYTES = 98_304  # of JSON of the names in a label: with its hosts it has to be one that `extract` reads
 
 
 def label(
@@ -36,17 +39,79 @@ def label(
     needed = ("kafka",) if series else ("kafka", "elasticsearch")
     check_label(label)
     settings = connected(serving.of_version(config, version), needed)
-    about = about_series(series) if series else incident_of(settings, incident)
+    about, left_out = (about_series(series), 0) if series else whole_incident(settings, incident)
     made = record(settings, incident, label, comment, author, about)
     send(settings, made)
     if as_json:
-        print_json(made)
+        print_json(made | {"left_out": left_out})
         return
-    print_line(f"{label}: {len(made['series'])} series of incident {incident}")
+    rest = f"; not of {left_out} of its episodes: name their series with --series" if left_out else ""
+    print_line(f"{label}: {len(made['series'])} series of incident {incident}{rest}")
 
 
 def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
-    """Series, hosts, start and end of an incident of the settings' version, from Elasticsearch. Raises InputError if it is not there."""
+    """Series that it shows, hosts, start and end of an incident of the settings' version, from Elasticsearch.
+
+    Raises InputError if it is not there.
+    """
+    return about_incident(incident_document(settings, incident))
+
+
+def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], int]:
+    """The same with the series of all its episodes, as far as it lists them and a label has room; and of how many episodes they are left out.
+
+    Raises InputError if it is not there, or no label can be about it.
+    """
+    source = incident_document(settings, incident)
+    listed = source["novelty"].get("episodes") or []
+    asked = listed[:MOST_SERIES]
+    found = documents(settings, "novelties", asked, ["novelty.series"]) if asked else {}
+    about = about_incident(source)
+    members = [found[name]["novelty"]["series"] for name in asked if name in found]
+    about["series"], cut = series_of(about["series"], members)
+    if not about["series"]:
+        msg = f"incident {incident} is about no series of a host, so no label can be about it"
+        raise InputError(msg)
+    gone = max(len(listed) - len(members) - len(set(about["series"]) - set(members)), 0)  # with no document any more
+    return about, int(source["novelty"].get("episodes_omitted") or 0) + gone + cut
+
+
+def series_of(shown: Iterable[str], members: Sequence[str]) -> tuple[list[str], int]:
+    """Names for a label: of the series that an incident shows and of those of its episodes, each once; and how many episodes have no place."""
+    names = fitting([name for name in dict.fromkeys([*shown, *members]) if is_name(name)][:MOST_SERIES], SERIES_BYTES)
+    known = set(names)
+    return names, sum(name not in known for name in members)
+
+
+def about_incident(source: Mapping[str, Any]) -> dict[str, Any]:
+    """What a label says of an incident, from its document."""
+    return {
+        "series": [one["series"] for one in source["novelty"].get("contributions") or ()],
+        "host": (source.get("host") or {}).get("name", []),
+        "start": source["event"].get("start"),
+        "end": source["event"].get("end"),
+    }
+
+
+def incident_document(settings: Settings, incident: str) -> Mapping[str, Any]:
+    """An incident of the settings' version as Elasticsearch has it. Raises InputError if it is not there."""
+    found = documents(settings, "incidents", [incident])
+    if incident not in found:
+        msg = (
+            f"version {settings.version} has no incident {incident} in Elasticsearch; see its id in the topic incidents or "
+            "on the dashboard, name another --version, or name the series with --series"
+        )
+        raise InputError(msg)
+    return found[incident]
+
+
+def documents(
+    settings: Settings, kind: str, ids: Sequence[str], fields: Sequence[str] | None = None
+) -> dict[str, Mapping[str, Any]]:
+    """Those of these documents of the settings' version that are there, with all fields or some, by id.
+
+    Raises ServiceUnavailable if Elasticsearch does not answer.
+    """
     from elastic_transport import TransportError
     from elasticsearch import ApiError
 
@@ -55,9 +120,10 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
     client = elasticsearch_connection(settings).connect()
     try:
         found = client.search(
-            index=alias_of("incidents", settings.version),
-            query={"ids": {"values": [incident]}},
-            size=1,
+            index=alias_of(kind, settings.version),
+            query={"ids": {"values": list(ids)}},
+            size=len(ids),
+            source_includes=fields,
             ignore_unavailable=True,
         )
     except (ApiError, TransportError) as error:
@@ -68,20 +134,7 @@ def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
         raise ServiceUnavailable(msg) from error
     finally:
         client.close()
-    hits = found["hits"]["hits"]
-    if not hits:
-        msg = (
-            f"version {settings.version} has no incident {incident} in Elasticsearch; see its id in the topic incidents or "
-            "on the dashboard, name another --version, or name the series with --series"
-        )
-        raise InputError(msg)
-    source = hits[0]["_source"]
-    return {
-        "series": [one["series"] for one in source["novelty"].get("contributions") or ()],
-        "host": (source.get("host") or {}).get("name", []),
-        "start": source["event"].get("start"),
-        "end": source["event"].get("end"),
-    }
+    return {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
 
 
 def about_series(names: Sequence[str]) -> dict[str, Any]:

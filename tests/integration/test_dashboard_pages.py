@@ -306,8 +306,29 @@ def test_label_is_in_the_log_with_all_that_is_known_of_the_incident(
     assert "It is in the log" in words(test)
     written = first_record(deployed, "labels")
     assert (written["label"], written["incident"], written["version"]) == ("false-alarm", "now", version)
-    assert (written["series"], written["host"], written["end"]) == ([CPU], ["vm-1"], None)
+    assert (written["series"], written["host"], written["end"]) == ([CPU, ERRORS], ["vm-1"], None)
     assert (written["comment"], written["author"]) == ("the backup", getpass.getuser())
+
+
+@pytest.mark.usefixtures("served")
+def test_label_of_an_incident_is_about_the_series_of_all_its_episodes(
+    client: Elasticsearch, version: str, deployed: Settings
+) -> None:
+    """More than it shows: else hosts that were taken out together and labelled so would in part stay silent."""
+    documents, hosts = Documents(client, version, datetime.now(tz=UTC)), [f"vm-{i}" for i in range(40)]
+    for host in hosts:
+        about: dict[str, Any] = {"series": f"host/{host}", "metric": None}
+        documents.novelty(host, "silence", "open", (20, 1), 30, host, **about)
+    documents.incident(hosts[:2], "silence", "open", (20, 1), 30, "wide", hosts, 7)
+    documents.write()
+    test = opened("incident", incident="wide")
+    test.text_input[0].set_value(CODE).run()
+    test.radio[0].set_value("expected-change")
+    next(b for b in test.button if "Label" in b.label).click().run()
+    assert not test.exception
+    assert "does not reach the series of 7 episodes" in words(test)
+    shown = [f"gauge/{host}/web/cpu" for host in hosts[:2]]
+    assert first_record(deployed, "labels")["series"] == [*shown, *(f"host/{host}" for host in hosts)]
 
 
 def first_record(of: Settings, kind: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from app.cli.config import RulesRefused, check, settings_of
 from app.cli.main import app
 from app.core.settings import Settings, load
 from app.versions.pinned_configuration import configuration_of, model_settings
+from models.records.labels import MOST_BYTES, is_label
 from pipelines.errors import InputError
 
 SERIES = """gauge/db-1//cpu.load
@@ -167,6 +168,25 @@ def test_a_label_of_series_names_their_hosts(tmp_path: Path) -> None:
         "comment": "so it was",
         "author": "me",
     }
+
+
+def test_a_label_has_the_series_of_all_episodes_of_an_incident_each_once() -> None:
+    shown, members = ["host/a", "host/b"], ["host/b", "host/c", "host/a", "logs/d//error", "host/c"]
+    assert label_command.series_of(shown, members) == (["host/a", "host/b", "host/c", "logs/d//error"], 0)
+    assert label_command.series_of(shown, []) == (shown, 0)
+
+
+def test_a_label_of_a_large_incident_says_how_many_episodes_have_no_place() -> None:
+    """It stays a label that is read: no more names, and no more bytes, and none that makes all of it refused."""
+    assert label_command.series_of([], [f"host/{i}" for i in range(1_003)])[1] == 3
+    names, left_out = label_command.series_of(["host/a"], [f"gauge/{'é' * 1_000}{i}//cpu" for i in range(200)])
+    source = {"label": "true", "series": names, "host": ["h" * 255] * 500}
+    assert is_label(source) and len(json.dumps(source, ensure_ascii=False).encode()) < MOST_BYTES - 10_000
+    assert len(names) - 1 + left_out == 200 and left_out > 100
+    assert label_command.series_of(["fleet///hosts in shard 0", "host/a"], ["fleet///hosts in shard 0"]) == (
+        ["host/a"],
+        1,
+    )
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,13 @@ def test_label_is_written_by_the_command_of_that_name(called: Path) -> None:
     assert "It is in the log" in test.success[0].value
 
 
+def test_a_label_that_does_not_reach_all_of_an_incident_says_so(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not form("true").warning
+    program = STAND_IN.format(file=str(called), then="""print('{"left_out": 1200}')""")
+    monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
+    assert "does not reach the series of 1,200 episodes" in form("true").warning[0].value
+
+
 def test_whoever_acknowledges_is_answered_until_it_is_on_the_page(called: Path) -> None:
     def script(author: str) -> None:
         from datetime import UTC, datetime
