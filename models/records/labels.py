@@ -14,7 +14,7 @@ MOST_BYTES = 262_144  # of a label: its row in `statistics` can have twice as ma
 PART = r"[^/\x00-\x1f\x7f-\x9f]"
 NAME = (
     rf"(gauge|counter|logs)/{PART}+/{PART}*/{PART}+|template/{PART}+/{PART}*/{PART}+/{PART}+"
-    rf"|host/{PART}+|service/{PART}+/{PART}*"
+    rf"|logs/{PART}+//|host/{PART}+|service/{PART}+/{PART}*"  # the first is the log of a host
 )  # the whole of it, in Python and in Java
 
 

@@ -1,17 +1,19 @@
 """Stories: windows of a small fleet, and the episode events that a detector reports of them."""
 
+import json
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.fleet_story import WINDOW, DetectorRun, Row, words
+from support.control_stories import with_appended
+from support.fleet_story import WINDOW, DetectorRun, Row, windows, words
 from support.machine_stories import CPU, LEVEL, Machine, after_an_hour, beside_another_log
 
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
 from models.detection.table_score import window
-from models.records.records import EpisodeEvent
+from models.records.records import EXPECTED, EpisodeEvent
 
 STORY = Callable[[int], dict[str, Row]]
 
@@ -164,6 +166,15 @@ def test_a_log_that_is_given_up_is_one_change() -> None:
     events = run.play(machine.windows(120, info=None, aa=None))
     assert ends(events) == [("logs/vm-1//", "open", "silence"), ("logs/vm-1//", "close", "change")]
     assert run.play(machine.windows(30)) == []
+
+
+def test_the_silence_of_a_log_that_is_labelled_as_expected_is_given_up(run: DetectorRun, machine: Machine) -> None:
+    run.play(machine.windows(30, info=None, aa=None))
+    assert "logs/vm-1//" in run.detector._state.episodes
+    label = json.dumps({"label": EXPECTED, "series": ["logs/vm-1//"]})
+    (rows,) = machine.windows(1, info=None, aa=None)
+    _, events = run.detector.step(run.now + WINDOW, with_appended(windows(rows), [(f"label/vm-1/{0:020d}", label)]))
+    assert words(events) == [("logs/vm-1//", "close", "change")]
 
 
 def test_a_log_of_a_line_now_and_then_is_no_silence_in_between() -> None:

@@ -37,6 +37,12 @@ def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession
     assert len({row["window_end"] for row in rows}) == 1
 
 
+def test_a_label_may_be_about_the_log_of_a_host_that_fell_silent(spark: SparkSession) -> None:
+    value = json.dumps({"label": "expected-change", "series": ["logs/a//"]}).encode()
+    (row,) = [row for row in closed(spark, [b'{"record":"heartbeat"}', value]) if row["series"] != "heartbeat"]
+    assert row["series"] == f"label/a/{1:020d}"
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
@@ -53,6 +59,7 @@ def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession
         (b'{"label":"true","series":["host/a",null]}', "not the name of a series"),
         (b'{"label":"true","series":["gauge/a/cpu"]}', "not the name of a series"),
         (b'{"label":"true","series":["disk/a"]}', "not the name of a series"),
+        (b'{"label":"true","series":["logs/a/shop/"]}', "not the name of a series"),
         (json.dumps({"label": "true", "series": [f"host/{i}" for i in range(1001)]}).encode(), "more than 1000"),
     ],
 )

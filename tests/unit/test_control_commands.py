@@ -14,7 +14,8 @@ from app.cli.config import RulesRefused, check, settings_of
 from app.cli.main import app
 from app.core.settings import Settings, load
 from app.versions.pinned_configuration import configuration_of, model_settings
-from models.records.labels import MOST_BYTES, is_label
+from models.detection.silence import log_of
+from models.records.labels import MOST_BYTES, is_label, is_name
 from pipelines.errors import InputError
 
 SERIES = """gauge/db-1//cpu.load
@@ -187,6 +188,11 @@ def test_a_label_of_a_large_incident_says_how_many_episodes_have_no_place() -> N
         ["host/a"],
         1,
     )
+
+
+def test_the_log_of_a_host_that_fell_silent_can_be_labelled() -> None:
+    assert label_command.series_of([log_of("a/b")], []) == (["logs/a%2Fb//"], 0)
+    assert not any(is_name(name) for name in ("logs///", "logs/a/shop/", "logs/a//\n", "gauge/a//", "logs/a/"))
 
 
 @pytest.mark.parametrize(
