@@ -54,7 +54,7 @@ class Correlator:
             incident.weigh(watched, limits, self._announced)
             if incident.news and not incident.role and (incident.published or incident.within_budget):
                 self._absorb(incident)
-            incident.forget(limits.max_members)
+            incident.forget(limits)
             if not incident.published:
                 found += (
                     [incident.publish("open", window_end, limits, self._announced)] if incident.within_budget else []
@@ -70,13 +70,14 @@ class Correlator:
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""
-        owners = {i: incident for incident in self._open for i in incident.members}
+        owners = {i: incident for incident in self._open for i in (*incident.members, *incident.going_on)}
         touched: dict[str, OpenIncident] = {}
         unknown: list[EpisodeEvent] = []
         for event in events:
-            if event.id in owners:
-                owners[event.id].update(event)
-                touched[owners[event.id].id] = owners[event.id]
+            owner = owners.get(event.id)
+            if owner is not None:
+                owner.update(event) if event.id in owner.members else owner.take_back(event)
+                touched[owner.id] = owner
             elif not self._long_gone(event):
                 unknown.append(event)
         if unknown:

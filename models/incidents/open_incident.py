@@ -30,7 +30,7 @@ from models.records.records import (
 from models.records.schema import parsed, plain
 
 MILLIS = 1_000
-SETS = ("hosts", "services", "templates", "role_hosts")
+SETS = ("hosts", "services", "templates", "role_hosts", "going_on")
 
 
 @dataclass
@@ -38,7 +38,8 @@ class OpenIncident:
     """An incident that is not closed yet.
 
     `published_*` is its state when it was last published, empty before that; `news` whether a series or host has joined since;
-    `forgotten` how many members had to go. `watched` is the most that was watched in a window of its events, `calls` those by its
+    `forgotten` how many members had to go, and `going_on` the ids of those of them whose end has not come. `watched` is the most that
+    was watched in a window of its events, `calls` those by its
     services in the latest of these windows, `threshold` the score from which on it is published. `role` is what the fleet does, empty
     if it is not of the fleet, and `role_hosts` who does so.
     """
@@ -64,6 +65,7 @@ class OpenIncident:
     services: set[str] = field(default_factory=set)
     templates: set[str] = field(default_factory=set)
     role_hosts: set[str] = field(default_factory=set)
+    going_on: set[str] = field(default_factory=set)
     members: dict[str, Member] = field(default_factory=dict)
 
     def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters) -> None:
@@ -78,6 +80,14 @@ class OpenIncident:
                 self.novelties += fresh
                 self.news |= fresh and event.series not in known
                 self._join(event, limits)
+
+    def take_back(self, event: EpisodeEvent) -> None:
+        """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again."""
+        self.going_on.discard(event.id)
+        if event.status != "close":
+            self.members[event.id] = member_of(event)
+            self.forgotten -= 1
+        self.end = max(self.end, event.window_end)
 
     def _join(self, event: EpisodeEvent, limits: CorrelationParameters) -> None:
         self.members[event.id] = member_of(event)
@@ -149,17 +159,20 @@ class OpenIncident:
         elif self.members:
             self.population = watched.population(self._lead().role) if watched.hosts else self.population
 
-    def forget(self, most: int) -> None:
-        """Keep at most so many members."""
+    def forget(self, limits: CorrelationParameters) -> None:
+        """Keep at most `max_members`, and of what goes on `max_hosts` ids more: it is not over before they are."""
+        most = limits.max_members
         if len(self.members) <= most:
             return
         ranked = sorted(self.members.values(), key=lambda m: (not m.lasts, -m.weight, m.series, m.id))
         self.forgotten += len(ranked) - most
+        add(self.going_on, [m.id for m in ranked[most:] if m.lasts], limits.max_hosts)
         self.members = {m.id: m for m in ranked[:most]}
 
     def due(self, limits: CorrelationParameters) -> int:
         """When it closes, unless something comes until then."""
         stale = [m.end + limits.stale_seconds * MILLIS for m in self.members.values() if m.lasts]
+        stale += [self.end + limits.stale_seconds * MILLIS] if self.going_on else []
         return max([self.end, *stale]) + limits.close_seconds * MILLIS
 
     def touchable_until(self, limits: CorrelationParameters) -> dict[Key, float]:

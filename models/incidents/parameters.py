@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STATE_FORMAT = 9  # of the correlator's state, in checkpoints and savepoints
+STATE_FORMAT = 10  # of the correlator's state, in checkpoints and savepoints
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class CorrelationParameters:
         updates.
     max_members
         Episodes that an incident remembers, about 400 bytes each. Of more, ended ones with the least evidence are
-        dropped first.
+        dropped first; of those that go on the ids are kept, for as many as `max_hosts`.
     max_shown
         Contributions and templates that a record of an incident lists.
     max_episodes

@@ -35,6 +35,24 @@ def test_the_state_of_a_storm_is_bounded() -> None:
     assert len(correlator.dump()) < 80_000
 
 
+def test_an_incident_is_not_over_while_an_episode_goes_on_that_it_has_forgotten() -> None:
+    names = [f"host/h{n:03}" for n in range(300)]
+    story = [episode_event(name, 1, kind="silence", evidence=STRONG) for name in names]
+    story += [episode_event(name, 50, "close", start=1, kind="silence") for name in names[:100]]
+    story += [episode_event(names[250], 90, "update", start=1, kind="silence", evidence=2 * STRONG)]
+    story += [episode_event(name, 200, "close", start=1, kind="silence") for name in names[100:]]
+    found = incidents_of(story, until=300, watched=WATCHED, max_members=100)
+    assert [(i.id, i.status) for i in found if i.status != "update"] == [(found[0].id, "open"), (found[0].id, "close")]
+    assert (found[-1].end, found[-1].novelties) == (at(200), 300)
+    correlator = Correlator(CorrelationParameters(max_members=100))
+    whole = [i for w in range(80) for i in correlator.step(at(w), [e for e in story if e.window_end == at(w)], WATCHED)]
+    again = Correlator.load(correlator.dump(), CorrelationParameters(max_members=100))
+    whole += [
+        i for w in range(80, 301) for i in again.step(at(w), [e for e in story if e.window_end == at(w)], WATCHED)
+    ]
+    assert whole == found
+
+
 def test_the_population_of_a_role_are_the_hosts_with_its_service() -> None:
     story = [episode_event(f"gauge/{host}/web/latency", 1, evidence=STRONG) for host in "abc"]
     (incident,) = incidents_of(story, until=1, watched=WATCHED)

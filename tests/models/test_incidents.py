@@ -283,7 +283,7 @@ def test_a_storm_is_counted_in_full_and_remembered_in_part() -> None:
     assert (incident.novelties, len(incident.hosts), len(incident.series)) == (2_000, 50, 20)
     assert (incident.scope, incident.affected) == ("fleet", 2_000)
     assert incident.series[0].series == "gauge/h1999/web/latency"
-    assert len(correlator.dump()) < 100_000
+    assert len(correlator.dump()) < 110_000  # the ids of those that it has to forget are a tenth of it
 
 
 def test_a_forgotten_episode_comes_back_uncounted() -> None:
