@@ -1,6 +1,6 @@
 """A storm: more incidents open within some minutes than anybody reads. One notification says so, and the incidents are held back.
 
-Critical ones are not, up to the number from which incidents are a storm: what is worst must not go under in what is many.
+The first critical ones are sent all the same, as many as may open without a storm, so that the worst is not lost among many.
 """
 
 from __future__ import annotations

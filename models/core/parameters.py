@@ -101,7 +101,8 @@ class DetectorParameters:
         For windows longer than this, `persistence_minutes` and `patience_minutes` are stretched in proportion: three
         windows are too few to be a level.
     silence_patience_hours
-        A host or series that is silent for this long is given up: the silence becomes a change.
+        A host or series that is silent for this long is given up: the silence becomes a change, and what else is open on
+        the series of the host closes within an hour.
     changes_below_alert
         Whether changes that never exceed the alert threshold are reported too. `kappa score` does so for a single
         metric; in a fleet metrics that wander cause too many.

@@ -1,10 +1,12 @@
-"""How many hosts are there, and with each service: those that could do the same as one of them.
+"""The population: how many hosts there are, and how many with each service, which could do the same as one of them.
 
-A host that is silent still counts: for a day, and as long as its silence is not given up, so an outage has all its hosts in its
-population. That is for hosts that were there for a day before, or for the grace period and since that of the shard, whose age is not known.
-Others, as pods that come with names of their own and live for minutes, count for a tenth of the time that they were there, or for three of
-their usual gaps: a service of five such pods has five hosts or six, not the thousands that are remembered for `forget_days`. A service
-counts with its host, for the same day.
+A silent host still counts for a day, or until its silence is given up if that is later, so all hosts of an outage are in its population.
+That holds for a host that had reported for a day before it fell silent. It also holds for one that reported for the grace period or
+longer and began in the grace period of its shard: how old such a host really is, nobody knows.
+
+A younger host counts for a tenth of the time that it reported, or for three times the mean distance of its windows if that is longer. So
+a service of five pods that live for minutes under names of their own has a population of five or six, not of the thousands that are
+remembered for `forget_days`. A host counts with a service for a day, or the same longer time, after the last report of that service.
 
 It is decided host by host, so it does not matter which hosts a shard has. It fails where hosts that live for a day or longer are
 replaced by others of new names: those before them count for a day.

@@ -39,9 +39,8 @@ class OpenIncident:
 
     `published_*` is its state when it was last published, empty before that; `news` whether a series or host has joined since;
     `forgotten` how many members had to go, and `going_on` the ids of those of them whose end has not come. `watched` is the most that
-    was watched in a window of its events, `calls` those by its
-    services in the latest of these windows, `threshold` the score from which on it is published. `role` is what the fleet does, empty
-    if it is not of the fleet, and `role_hosts` who does so.
+    was watched in a window of its events, `calls` those by its services in the latest of these windows, `threshold` the score from which
+    on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
     """
 
     id: str
