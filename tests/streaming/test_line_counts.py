@@ -159,3 +159,23 @@ def test_counts_are_handed_out_before_they_take_much_memory(spark: SparkSession)
     found = extract.closed_windows(frame.limit(0), frame, WINDOWINGS[1]).collect()
     assert len({row["series"] for row in found}) == len(found)
     assert sum(row["n"] for row in found) == 6_000
+
+
+def test_messages_that_grow_are_handed_out_before_they_take_much_memory(spark: SparkSession) -> None:
+    """The least message of each of many templates is replaced by one of 8,000 characters, of which the template reads the first 2,048."""
+    words = [
+        f"{one}{other}{third}" for one in "abcdefghijklmn" for other in "abcdefghijklmn" for third in "abcdefghijklmn"
+    ]
+    long = [f"{' ' * 2_040}{word}{' ' * 5_900}" for word in words]
+    counted = counts_of_flat(
+        spark.createDataFrame(lines_of([*words, *long]), SOURCE).coalesce(1), WINDOWINGS[1], LEVELS
+    )
+    assert counted.count() > len(words)
+    rows = (
+        counted.groupBy("lines_template")
+        .agg(F.sum("lines_n").alias("n"), F.min("lines_sample").alias("least"))
+        .collect()
+    )
+    assert {row["lines_template"]: (row["n"], row["least"]) for row in rows} == {
+        word: (2, least) for word, least in zip(words, long, strict=True)
+    }
