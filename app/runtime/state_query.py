@@ -41,6 +41,7 @@ from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
 from pipelines.overflow import shard_of
 from pipelines.spark_internals import prepare_state_reader
+from pipelines.state.shard_journal import model_of
 from pipelines.state.state_packing import BUFFER, parted
 from pipelines.state.window_buffer import WindowBuffer
 
@@ -56,23 +57,19 @@ class UnknownSeries(InputError):
 
 @dataclass(frozen=True)
 class Shard:
-    """The committed state of a shard: parts by name, with the buffer of waiting rows among them."""
+    """The committed state of a shard, by name as it is stored."""
 
     number: int
-    parts: Mapping[str, bytes]
+    stored: Mapping[str, bytes]
 
     @property
     def done(self) -> int:
         """The end of the last window that it has processed, epoch milliseconds."""
-        return WindowBuffer.load(self.parts[BUFFER]).done
+        return WindowBuffer.load(self.stored[BUFFER]).done
 
-    def detector(self, parameters: DetectorParameters) -> ShardDetector:
-        """The model, loaded."""
-        return ShardDetector.load({name: data for name, data in self.parts.items() if name != BUFFER}, parameters)
-
-    def names(self) -> dict[str, list[str]]:
-        """Names of the rows of each table."""
-        return names_of(self.parts["names"])
+    def detector(self, parameters: DetectorParameters) -> ShardDetector | None:
+        """The model, loaded; None if the shard has none yet."""
+        return model_of(self.stored, parameters, self.number)
 
 
 def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
@@ -101,12 +98,12 @@ def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict
     """
     host = host_in(series)
     shard = read_shard(spark, settings, host)
-    if shard is None or "names" not in shard.parts:
+    detector = shard.detector(settings.detector) if shard is not None else None
+    if shard is None or detector is None:
         raise unknown(spark, settings, series, host, [])
-    tables = shard.names()
-    if series not in {*tables["gauges"], *tables["counts"]}:
-        raise unknown(spark, settings, series, host, [*tables["gauges"], *tables["counts"]])
-    return answer(settings, series, shard)
+    if series not in detector:
+        raise unknown(spark, settings, series, host, detector.series)
+    return answer(settings, series, shard, detector)
 
 
 def answers_from(spark: SparkSession, settings: Settings) -> Ask:
@@ -120,9 +117,9 @@ def answers_from(spark: SparkSession, settings: Settings) -> Ask:
     return ask
 
 
-def answer(settings: Settings, series: str, shard: Shard) -> dict[str, Any]:
-    """The answer for a series that the shard has."""
-    numbers = shard.detector(settings.detector).describe_state(series)
+def answer(settings: Settings, series: str, shard: Shard, detector: ShardDetector) -> dict[str, Any]:
+    """The answer for a series that the shard's model has."""
+    numbers = detector.describe_state(series)
     episode = numbers.pop("episode")
     done = shard.done
     return {
@@ -196,11 +193,11 @@ def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | No
     rows = read(spark, settings, lambda state: state.where(F.col("shard") == number))
     if not rows:
         return None
-    return Shard(rows[0]["shard"], parted({row["part"]: bytes(row["bytes"]) for row in rows}))
+    return Shard(rows[0]["shard"], {row["part"]: bytes(row["bytes"]) for row in rows})
 
 
 def hosts(spark: SparkSession, settings: Settings) -> list[str]:
-    """All hosts of a version, quoted, sorted."""
+    """All hosts of a version as of the last snapshot of each shard, quoted, sorted."""
     rows = read(spark, settings, lambda state: state.where(F.col("part") == "names"))
     return sorted(host for row in rows for host in names_of(parted({"names": bytes(row["bytes"])})["names"])["hosts"])
 

@@ -332,6 +332,24 @@ class ShardDetector:
             hosts_lately=lately,
         )
 
+    @property
+    def series(self) -> list[str]:
+        """The names of all series: metrics, then those that are counted."""
+        return [*self._state.gauges.names, *self._state.counts.names]
+
+    def __contains__(self, series: str) -> bool:
+        return series in self._state.gauges.index or series in self._state.counts.index
+
+    @property
+    def steps(self) -> int:
+        """How many windows have been taken."""
+        return self._state.steps
+
+    @property
+    def last_window(self) -> int:
+        """The end of the last one, epoch ms; 0 before the first."""
+        return self._state.last
+
     def dump(self, only_changed: bool = False) -> dict[str, bytes]:
         """The state as Arrow IPC parts by name; with `only_changed`, without parts equal to those of the last dump."""
         return self._state.dump(only_changed)

@@ -1,7 +1,8 @@
 """detect: statistics -> scores, novelties, and bounds where early alarms are on.
 
 Reads rows and watermark messages of `statistics`, keeps rows until their window is complete, then gives it to the model
-of its shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, and the parts of the model.
+of its shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, the parts of the model as it was lately, and
+the windows that it has taken since.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
 from models.detection.limits import KINDS
 from models.detection.logged_rules import RefusedRule
-from models.records.records import Bound, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
+from models.records.records import PEERS, Bound, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import letters
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 from pipelines.spark_internals import own_workers
-from pipelines.state.state_packing import BUFFER, joined, parted
-from pipelines.state.window_buffer import SCHEMA, Columns, WindowBuffer
+from pipelines.state.shard_journal import ShardJournal, model_of
+from pipelines.state.state_packing import BUFFER
+from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
 
 SCORE = [name for name in fields_of(Score) if name != "record"]
 # A row is a score, or an `event`: the JSON of an episode event, a watermark message or a bound; or a `letter` about a record that was refused.
@@ -47,6 +49,7 @@ ANSWERS_AT_ONCE = 20_000  # rows: a table for each window would cost more than t
 WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
 LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
 BOUND = f'{{"record": "{Bound.KIND}"'
+METRICS = b"\x01"  # how rows of metrics in columns begin; no line of JSON does
 
 # Where a shard begins: the last window that it has taken, and the parts of its model; None for one that begins from scratch.
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
@@ -62,7 +65,9 @@ def detect(raw: DataFrame, processor: DetectProcessor, topic: StatisticsTopic) -
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
     """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties` or `bounds`, or a letter."""
     refused, letter, is_event = F.col("letter").isNotNull(), F.col("letter"), F.col("event").isNotNull()
-    score = F.call_function("kappa_score_text", *map(F.col, SCORE))
+    texts = [name for name, kind in SCORE_TYPES.items() if kind == "string"]
+    columns = (F.col(name).cast("binary") if name in texts else F.col(name) for name in SCORE)
+    score = F.call_function("kappa_score_text", *columns)
     topic = F.when(refused | is_letter(), F.lit(topics["dead-letters"]))
     topic = topic.when(F.col("event").startswith(BOUND), F.lit(topics["bounds"]))
     topic = topic.when(is_event, F.lit(topics["novelties"]))
@@ -161,13 +166,14 @@ class DetectProcessor(StatefulProcessor):
             add_records(buffer, frame["value"].tolist())
         if buffer.limit > before:
             detector, kept = self._detector(shard, before)
-            answers = WaitingAnswers()
+            answers, journal = WaitingAnswers(), ShardJournal(detector, shard)
             for window_end, windows in buffer.take():
+                journal.add(window_end, windows)
                 answers.add(step(detector, shard, window_end, windows, self._version, self._shards, self._rules))
                 if answers.full:
                     yield from answers.take()
             yield from answers.take()
-            for part, data in joined(detector.dump(only_changed=kept)).items():
+            for part, data in journal.changes(kept).items():
                 self._parts.updateValue((part,), (data,))
             self._warm[self._run, shard] = (buffer.done, detector)
         self._parts.updateValue((BUFFER,), (buffer.dump(),))
@@ -181,17 +187,18 @@ class DetectProcessor(StatefulProcessor):
         return WindowBuffer() if begun is None else WindowBuffer(done=begun[0])
 
     def _detector(self, shard: int, done: int) -> tuple[ShardDetector, bool]:
-        """The model of a shard after a window, and whether the state holds it."""
+        """The model of a shard after a window, and whether the state has a snapshot of it."""
         warm = self._warm.pop((self._run, shard), None)
         if warm is not None and warm[0] == done:
             return warm[1], True
-        parts = parted({key[0]: value[0] for key, value in self._parts.iterator() if key[0] != BUFFER})
-        kept = bool(parts)
-        if not kept and self._begin is not None and (begun := self._begin(shard)) is not None:
-            parts = dict(begun[1])
-        if not parts:
-            return ShardDetector(self._parameters, shard=shard, early=self._early), kept
-        return ShardDetector.load(parts, self._parameters, shard, self._early), kept
+        stored = {key[0]: value[0] for key, value in self._parts.iterator()}
+        detector = model_of(stored, self._parameters, shard, self._early)
+        if detector is not None:
+            return detector, True
+        begun = self._begin(shard) if self._begin is not None else None
+        if begun is None:
+            return ShardDetector(self._parameters, shard=shard, early=self._early), False
+        return ShardDetector.load(dict(begun[1]), self._parameters, shard, self._early), False
 
 
 # The columns that are read of rows and watermark messages.
@@ -205,7 +212,27 @@ PARSING = json_format.ParseOptions(explicit_schema=INPUT_SCHEMA, unexpected_fiel
 
 
 def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort a chunk of records, their JSON as it is in the log, one or more lines to a value, into rows and watermarks."""
+    """Sort a chunk of what `ShardPacker` gives into rows and watermarks."""
+    metrics = [metric_rows(value) for value in values if value[:1] == METRICS]
+    if metrics:
+        buffer.add_rows(together(metrics, SCHEMA.names))
+    add_lines(buffer, [value for value in values if value[:1] != METRICS])
+
+
+def metric_rows(value: bytes) -> Columns:
+    """Rows of metrics that lie in columns, as `pipelines/jvm/MetricColumns.java` writes them."""
+    n = int(np.frombuffer(value, "<i4", 1, 4)[0])
+    at = 8 + 8 * n * np.arange(len(COUNTS) + len(NUMBERS) + len(PEERS) + 1)
+    kinds = {name: "<i8" if name in COUNTS else "<f8" for name in (*COUNTS, *NUMBERS, *PEERS)}
+    found = {name: np.frombuffer(value, kind, n, place) for (name, kind), place in zip(kinds.items(), at, strict=False)}
+    begins, texts = pa.py_buffer(value).slice(at[-1], 4 * n + 4), pa.py_buffer(value).slice(at[-1] + 4 * n + 4)
+    series = pa.StringArray.from_buffers(n, begins, texts).to_numpy(zero_copy_only=False)
+    nothing = np.full(n, None, dtype=object)
+    return found | {"series": series, "template": nothing, "sample": nothing}
+
+
+def add_lines(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
+    """Sort records, their JSON as it is in the log, one or more lines to a value, into rows and watermarks."""
     if len(values) == 0:
         return
     text = pa.py_buffer(b"\n".join(values))
@@ -280,9 +307,9 @@ class WaitingAnswers:
             yield pd.DataFrame(together(tables))
 
 
-def together(answers: list[Columns]) -> Columns:
-    """Several answers as one. `pandas.concat` looks into every element of a column that is empty in one of them."""
-    return {name: np.concatenate([columns[name] for columns in answers]) for name in COLUMNS}
+def together(tables: list[Columns], names: Sequence[str] = COLUMNS) -> Columns:
+    """The columns of several tables as one. `pandas.concat` looks into every element of a column that is empty in one of them."""
+    return {name: np.concatenate([columns[name] for columns in tables]) for name in names}
 
 
 def answer(n: int, shard: int, window_end: int, **columns: Any) -> Columns:

@@ -32,6 +32,8 @@ final class OtlpText {
   }
 
   private final CodedInputStream in;
+  private static final String HEX = "0123456789abcdef";
+
   private final StringBuilder out;
   private final RecordLimits limits = new RecordLimits();
   private boolean hasItem = false; // a metric, line or span has been seen
@@ -210,11 +212,27 @@ final class OtlpText {
     if (text == null) {
       throw new Refused("not UTF-8");
     }
-    ScoreText.quote(out, text);
+    quote(text);
     if (out.length() > MOST_TEXT) {
       throw new Refused("more than " + MOST_TEXT + " characters as JSON");
     }
     return !text.isEmpty();
+  }
+
+  /** A string of JSON. */
+  private void quote(String value) {
+    out.append('"');
+    for (int i = 0; i < value.length(); i++) {
+      char c = value.charAt(i);
+      if (c == '"' || c == '\\') {
+        out.append('\\').append(c);
+      } else if (c < 0x20) {
+        out.append("\\u00").append(HEX.charAt(c >> 4)).append(HEX.charAt(c & 15));
+      } else {
+        out.append(c);
+      }
+    }
+    out.append('"');
   }
 
   /** A number; a whole one without a point, as the Collector's JSON has it. */

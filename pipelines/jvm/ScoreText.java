@@ -1,10 +1,12 @@
 package kappa;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.apache.spark.sql.api.java.UDF9;
 
 /**
- * (series, window's end, score, value, typical, lower, upper, kind, template) -> a record of the topic "scores", JSON in UTF-8.
+ * (series, window's end, score, value, typical, lower, upper, kind, template), texts in UTF-8 -> a record of the topic "scores", JSON
+ * in UTF-8.
  *
  * <p>Numbers have seven significant digits, whole ones all of theirs; what is not known is left out.
  */
@@ -14,6 +16,11 @@ public class ScoreText implements UDF9 {
   private static final double MOST = 1e15;
   private static final double[] POWERS = new double[19];
   private static final char[] HEX = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+  private static final byte[] BEGIN = bytes("{\"record\":\"score\",\"series\":"), END = bytes(",\"window_end\":"), SCORE = bytes(",\"score\":"),
+      VALUE = bytes(",\"value\":"), TYPICAL = bytes(",\"typical\":"), LOWER = bytes(",\"lower\":"), UPPER = bytes(",\"upper\":"),
+      KIND = bytes(",\"kind\":"), TEMPLATE = bytes(",\"template\":");
+  private static final int MOST_NUMBERS = 400; // bytes of a record besides its texts: nine names, the longest of six numbers have 24 bytes
+  private static final int MOST_ESCAPED = 6; // bytes of JSON of a byte
 
   private int records = 0; // tasks may share it: about so many
 
@@ -29,45 +36,43 @@ public class ScoreText implements UDF9 {
   public Object call(Object series, Object end, Object score, Object value, Object typical, Object lower, Object upper,
       Object kind, Object template) {
     TaskProgress.rows(++records);
-    StringBuilder text = new StringBuilder(256).append("{\"record\":\"score\",\"series\":");
-    quote(text, (String) series);
-    text.append(",\"window_end\":").append(((Long) end).longValue());
-    member(text, "score", score);
-    member(text, "value", value);
-    member(text, "typical", typical);
-    member(text, "lower", lower);
-    member(text, "upper", upper);
-    member(text, "kind", (String) kind);
-    member(text, "template", (String) template);
-    return text.append('}').toString().getBytes(StandardCharsets.UTF_8);
+    byte[] text = new byte[MOST_NUMBERS + MOST_ESCAPED * (length(series) + length(kind) + length(template))];
+    int at = quote(text, put(text, 0, BEGIN), (byte[]) series);
+    at = digits(text, put(text, at, END), ((Long) end).longValue());
+    at = member(text, at, SCORE, score);
+    at = member(text, at, VALUE, value);
+    at = member(text, at, TYPICAL, typical);
+    at = member(text, at, LOWER, lower);
+    at = member(text, at, UPPER, upper);
+    at = kind == null ? at : quote(text, put(text, at, KIND), (byte[]) kind);
+    at = template == null ? at : quote(text, put(text, at, TEMPLATE), (byte[]) template);
+    text[at++] = '}';
+    return Arrays.copyOf(text, at);
   }
 
-  private static void member(StringBuilder text, String name, String value) {
-    if (value != null) {
-      quote(text.append(",\"").append(name).append("\":"), value);
-    }
+  private static int length(Object text) {
+    return text == null ? 0 : ((byte[]) text).length;
   }
 
-  private static void member(StringBuilder text, String name, Object number) {
-    if (number != null) {
-      double x = ((Double) number).doubleValue();
-      if (x - x == 0) { // finite
-        text.append(",\"").append(name).append("\":");
-        number(text, x);
-      }
-    }
+  private static int put(byte[] text, int at, byte[] more) {
+    System.arraycopy(more, 0, text, at, more.length);
+    return at + more.length;
   }
 
-  /** A finite number, shortened. */
-  static void number(StringBuilder text, double x) {
+  private static int member(byte[] text, int at, byte[] name, Object number) {
+    double x = number == null ? Double.NaN : ((Double) number).doubleValue();
+    return x - x == 0 ? number(text, put(text, at, name), x) : at; // finite
+  }
+
+  /** A finite number, shortened; answers where it ends. */
+  private static int number(byte[] text, int at, double x) {
     double size = Math.abs(x);
     if (size == 0) {
-      text.append('0');
-      return;
+      text[at] = '0';
+      return at + 1;
     }
     if (size < LEAST || size >= MOST) {
-      text.append(x); // as 1.0E-6
-      return;
+      return put(text, at, bytes(Double.toString(x))); // as 1.0E-6
     }
     int digits = 0; // before the point; negative where zeros follow it
     while (digits < 15 && size >= POWERS[digits]) {
@@ -80,35 +85,63 @@ public class ScoreText implements UDF9 {
     long scaled = Math.round(size * POWERS[places]);
     long unit = (long) POWERS[places];
     if (x < 0 && scaled > 0) {
-      text.append('-');
+      text[at++] = '-';
     }
-    text.append(scaled / unit);
+    at = digits(text, at, scaled / unit);
     long rest = scaled % unit;
     if (rest > 0) {
-      text.append('.');
+      text[at++] = '.';
       for (unit /= 10; rest < unit; unit /= 10) {
-        text.append('0');
+        text[at++] = '0';
       }
       while (rest % 10 == 0) {
         rest /= 10;
       }
-      text.append(rest);
+      at = digits(text, at, rest);
     }
+    return at;
   }
 
-  /** A string of JSON. */
-  static void quote(StringBuilder text, String value) {
-    text.append('"');
-    for (int i = 0; i < value.length(); i++) {
-      char c = value.charAt(i);
-      if (c == '"' || c == '\\') {
-        text.append('\\').append(c);
-      } else if (c < 0x20) {
-        text.append("\\u00").append(HEX[c >> 4]).append(HEX[c & 15]);
+  /** A whole number; answers where it ends. */
+  private static int digits(byte[] text, int at, long number) {
+    if (number < 0) {
+      return put(text, at, bytes(Long.toString(number)));
+    }
+    int end = at + 1;
+    for (long more = number / 10; more > 0; more /= 10) {
+      end++;
+    }
+    for (int i = end - 1; i >= at; i--) {
+      text[i] = (byte) ('0' + number % 10);
+      number /= 10;
+    }
+    return end;
+  }
+
+  /** A string of JSON; answers where it ends. */
+  private static int quote(byte[] text, int at, byte[] value) {
+    text[at++] = '"';
+    for (int i = 0; i < value.length; i++) {
+      byte b = value[i];
+      if (b == '"' || b == '\\') {
+        text[at++] = '\\';
+        text[at++] = b;
+      } else if (b >= 0 && b < 0x20) {
+        text[at++] = '\\';
+        text[at++] = 'u';
+        text[at++] = '0';
+        text[at++] = '0';
+        text[at++] = (byte) HEX[b >> 4];
+        text[at++] = (byte) HEX[b & 15];
       } else {
-        text.append(c);
+        text[at++] = b;
       }
     }
-    text.append('"');
+    text[at++] = '"';
+    return at;
+  }
+
+  private static byte[] bytes(String word) {
+    return word.getBytes(StandardCharsets.US_ASCII);
   }
 }

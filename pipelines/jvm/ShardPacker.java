@@ -16,8 +16,9 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 
 /**
- * Records of the topic "statistics" (value, partition, offset, append time in ms) -> (shard, their values, a line each), many
- * records to a row. One that "extract" has not written is a row of its own: the shard REFUSED and a letter about it.
+ * Records of the topic "statistics" (value, partition, offset, append time in ms) -> (shard, bytes), many records to a row:
+ * MetricColumns of the rows of metrics, the values of all others, a line each. One that "extract" has not written is a row of its
+ * own: the shard REFUSED and a letter about it.
  *
  * <p>A row costs the same on its way through the shuffle, to Python and there whether it holds one record or thousands.
  */
@@ -45,12 +46,18 @@ public class ShardPacker implements MapPartitionsFunction {
     return new Packed(records, this);
   }
 
+  /** What is to become rows of a shard. */
+  static class Waiting {
+    final ByteArrayOutputStream lines = new ByteArrayOutputStream(1 << 8);
+    final MetricColumns metrics = new MetricColumns();
+  }
+
   /** Reads as far as it must to have a row. */
   static class Packed implements Iterator {
     private final Iterator records;
     private final ShardPacker own;
     private final StatisticsRecord reader;
-    private final Map open = new HashMap(); // shard -> ByteArrayOutputStream
+    private final Map open = new HashMap(); // shard -> Waiting
     private final List ready = new ArrayList();
 
     Packed(Iterator records, ShardPacker own) {
@@ -68,9 +75,12 @@ public class ShardPacker implements MapPartitionsFunction {
         Iterator rest = open.entrySet().iterator();
         while (rest.hasNext()) {
           Map.Entry entry = (Map.Entry) rest.next();
-          ByteArrayOutputStream lines = (ByteArrayOutputStream) entry.getValue();
-          if (lines.size() > 0) {
-            ready.add(row((Integer) entry.getKey(), lines.toByteArray()));
+          Waiting waiting = (Waiting) entry.getValue();
+          if (waiting.lines.size() > 0) {
+            ready.add(row((Integer) entry.getKey(), waiting.lines.toByteArray()));
+          }
+          if (waiting.metrics.size() > 0) {
+            ready.add(row((Integer) entry.getKey(), waiting.metrics.take()));
           }
         }
         open.clear();
@@ -95,11 +105,19 @@ public class ShardPacker implements MapPartitionsFunction {
         return;
       }
       Integer shard = Integer.valueOf(reader.shard);
-      ByteArrayOutputStream lines = (ByteArrayOutputStream) open.get(shard);
-      if (lines == null) {
-        lines = new ByteArrayOutputStream(1 << 12);
-        open.put(shard, lines);
+      Waiting waiting = (Waiting) open.get(shard);
+      if (waiting == null) {
+        waiting = new Waiting();
+        open.put(shard, waiting);
       }
+      if (reader.isMetric) {
+        waiting.metrics.add(reader.end, reader.n, reader.numbers, reader.name, reader.nameLength);
+        if (waiting.metrics.size() >= ENOUGH) {
+          ready.add(row(shard, waiting.metrics.take()));
+        }
+        return;
+      }
+      ByteArrayOutputStream lines = waiting.lines;
       if (lines.size() > 0) {
         lines.write('\n');
       }

@@ -35,6 +35,8 @@ final class StatisticsRecord {
   private static final double ROUNDED = 1.000001; // a mean of values at their bound
   private static final byte[] LAST_OFFSET = bytes("09223372036854775807"); // of a rule
   private static final int MOST_DIGITS = 30; // of a number: a double has 17, and an exponent
+  private static final int EXACT_DIGITS = 15; // fewer than 2^53
+  private static final double[] TENS = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
   private static final long SEED = 42; // of Spark's xxhash64
   private static final String FORM = "not a record that extract writes";
 
@@ -42,13 +44,20 @@ final class StatisticsRecord {
   private final long window, ahead;
   private final int most;
 
-  /** The shard of the record that was checked last. */
+  /** Of the record that was checked last: its shard, whether it is a row of a metric, and the window's end or the watermark. */
   int shard;
+  boolean isMetric;
+  long end;
+
+  /** Of a row: its series, the first bytes of `name`, and `n`; of a metric also the numbers of MetricColumns, and no peers as NaN. */
+  byte[] name = new byte[512];
+  int nameLength;
+  long n;
+  final double[] numbers = new double[MetricColumns.NUMBERS];
 
   private byte[] text;
   private int at;
   private int seriesBegin, seriesEnd; // in `name`
-  private byte[] name = new byte[512];
 
   /** Of a topic with so many partitions; `window` and `ahead` (of the append time) in ms, `most` bytes of a record. */
   StatisticsRecord(int partitions, int shards, long window, long ahead, int most) {
@@ -80,11 +89,11 @@ final class StatisticsRecord {
     }
     text = record;
     at = 0;
+    isMetric = false;
     String found = starts(ROW) ? row() : starts(WATERMARK) ? watermark() : FORM + ": it begins otherwise";
     if (found != null) {
       return found;
     }
-    long end = end_;
     if (end <= 0 || end % window != 0) {
       return "window " + end + " is not on the grid of " + window + " ms";
     }
@@ -97,11 +106,9 @@ final class StatisticsRecord {
     return null;
   }
 
-  private long end_; // the window's end, or the watermark
-
   private String watermark() {
-    end_ = starts(UNTIL) ? integer() : -1;
-    long in = end_ >= 0 && starts(SHARD) ? integer() : -1;
+    end = starts(UNTIL) ? integer() : -1;
+    long in = end >= 0 && starts(SHARD) ? integer() : -1;
     if (in < 0 || in > Integer.MAX_VALUE || !ends()) {
       return FORM + ": a watermark message with something else at byte " + at;
     }
@@ -114,13 +121,14 @@ final class StatisticsRecord {
       return FORM + ": not the name of a series";
     }
     at++; // the comma before the window
-    end_ = text[at - 1] == ',' && starts(WINDOW) ? integer() : -1;
-    long n = end_ >= 0 && starts(N) ? integer() : -1;
+    end = text[at - 1] == ',' && starts(WINDOW) ? integer() : -1;
+    n = end >= 0 && starts(N) ? integer() : -1;
     if (n < 1 || n > MOST_N) {
       return FORM + ": window_end and n are not the numbers that they should be, before byte " + at;
     }
     boolean counter = isKind(COUNTER), metric = counter || isKind(GAUGE), lines = isKind(LINES);
     boolean over = isKind(OVERFLOW);
+    isMetric = metric;
     String problem = metric ? numbers(counter) : over && !isNumberOfSeries() ? FORM + ": no last" : null;
     if (problem != null) {
       return problem;
@@ -179,9 +187,10 @@ final class StatisticsRecord {
 
   /** The five numbers of a metric. */
   private String numbers(boolean counter) {
-    double mean = starts(MEAN) ? number() : Double.NaN, m2 = starts(M2) ? number() : Double.NaN;
-    double min = starts(MIN) ? number() : Double.NaN, max = starts(MAX) ? number() : Double.NaN;
-    double last = starts(LAST) ? number() : Double.NaN;
+    double mean = numbers[0] = starts(MEAN) ? number() : Double.NaN, m2 = numbers[1] = starts(M2) ? number() : Double.NaN;
+    double min = numbers[2] = starts(MIN) ? number() : Double.NaN, max = numbers[3] = starts(MAX) ? number() : Double.NaN;
+    double last = numbers[4] = starts(LAST) ? number() : Double.NaN;
+    Arrays.fill(numbers, 5, numbers.length, Double.NaN);
     double bound = counter ? FlatPoint.MAX_COUNTER : FlatPoint.MAX_GAUGE;
     // comparisons with what is not a number are false
     boolean good = Math.abs(mean) <= bound * ROUNDED && m2 >= 0 && m2 <= MOST_M2 && min >= -bound && max <= bound && min <= last
@@ -198,6 +207,10 @@ final class StatisticsRecord {
     double lower = starts(PEERS_LOWER) ? number() : Double.NaN, median = starts(PEERS_MEDIAN) ? number() : Double.NaN;
     double upper = starts(PEERS_UPPER) ? number() : Double.NaN, bound = FlatPoint.MAX_GAUGE * ROUNDED;
     boolean good = others >= 1 && others <= MOST_N && lower >= -bound && lower <= median && median <= upper && upper <= bound;
+    numbers[5] = others;
+    numbers[6] = lower;
+    numbers[7] = median;
+    numbers[8] = upper;
     return good ? null : FORM + ": peers are not those of numbers, before byte " + at;
   }
 
@@ -233,6 +246,7 @@ final class StatisticsRecord {
       }
       name[length++] = b;
     }
+    nameLength = length;
     if (at >= text.length || seriesBegin < 0) {
       return false;
     }
@@ -331,13 +345,26 @@ final class StatisticsRecord {
   /** A number as Java writes a double, or Not a Number. */
   private double number() {
     int from = at;
-    if (at < text.length && text[at] == '-') {
+    boolean negative = at < text.length && text[at] == '-';
+    if (negative) {
       at++;
     }
     int whole = digits();
     boolean padded = whole > 1 && text[at - whole] == '0';
-    if (whole == 0 || padded || at >= text.length || text[at++] != '.' || digits() == 0) {
+    if (whole == 0 || padded || at >= text.length || text[at++] != '.') {
       return Double.NaN;
+    }
+    int places = digits();
+    if (places == 0) {
+      return Double.NaN;
+    }
+    if (whole + places <= EXACT_DIGITS && (at >= text.length || text[at] != 'E')) {
+      long read = 0;
+      for (int i = at - places - 1 - whole; i < at; i++) {
+        read = text[i] == '.' ? read : 10 * read + text[i] - '0';
+      }
+      double found = read / TENS[places]; // both are exact, so the quotient is the nearest double
+      return negative ? -found : found;
     }
     if (at < text.length && text[at] == 'E') {
       at++;

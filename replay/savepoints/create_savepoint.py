@@ -31,8 +31,9 @@ from app.kafka.checkpoints import committed_batches, last_committed, link_checkp
 from app.kafka.connection import client_options
 from app.runtime.state_query import state_of, variable_of
 from app.versions import violations
-from app.versions.pinned_configuration import read_pinned, started_versions
+from app.versions.pinned_configuration import as_begun, read_pinned, started_versions
 from app.versions.start_position import start_position
+from models.core.parameters import DetectorParameters
 from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from models.records.records import WatermarkMessage
@@ -43,7 +44,8 @@ from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
-from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.shard_journal import parts_of
+from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import WindowBuffer
 from replay.savepoints import savepoint_folder, savepoint_writer
 from replay.savepoints.savepoint_folder import NoStateYet
@@ -108,7 +110,8 @@ def create(
         if not changed_log:  # its marks would hide from `kappa recover` that results of these windows are lost
             data_loss.refuse_changed_log(settings)
         report(f"writing {len(watermarks)} shards to {folder}")
-        return savepoint_writer.write(folder, provenance, spooled(Path(spool) / "parts", watermarks), correlator)
+        shards = spooled(Path(spool) / "parts", watermarks, as_begun(settings).detector)
+        return savepoint_writer.write(folder, provenance, shards, correlator)
 
 
 def begun_configuration(settings: Settings) -> dict[str, Any]:
@@ -165,7 +168,7 @@ def no_batch(settings: Settings) -> str:
 
 
 def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
-    """Write every part into a file, partition by partition; returns each shard's last window, -1 if it has no model yet.
+    """Write what is stored of every shard into files, partition by partition; returns each one's last window, -1 if it has no model yet.
 
     A run that began from a savepoint has a last window from the start, but no model of its own before the next one.
     """
@@ -175,17 +178,17 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
         if row.part == BUFFER:
             watermarks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
             continue
-        for name, data in parted({row.part: bytes(row.bytes)}).items():
-            file = folder / str(row.shard) / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
+        file = folder / str(row.shard) / row.part
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(row.bytes))
     return {shard: watermarks[shard] if (folder / str(shard)).is_dir() else BEGINNING for shard in sorted(watermarks)}
 
 
-def spooled(folder: Path, watermarks: Mapping[int, int]) -> Iterator[ShardParts]:
-    """What was spooled, shard by shard in ascending order."""
+def spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorParameters) -> Iterator[ShardParts]:
+    """The models of what was spooled, shard by shard in ascending order."""
     for shard, done in watermarks.items():
-        yield ShardParts(shard, done, {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()})
+        stored = {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()}
+        yield ShardParts(shard, done, parts_of(stored, parameters, shard))
 
 
 def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:

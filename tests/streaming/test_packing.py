@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import random
+import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from models.detection.limits import AHEAD, KINDS, LATE
+from models.records.records import PEERS
 from pipelines.jobs import extract
-from pipelines.jobs.detect import add_records
+from pipelines.jobs.detect import METRICS, add_records, metric_rows
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 from pipelines.overflow import shard_of
 from pipelines.peers import QUANTILES
-from pipelines.state.window_buffer import WindowBuffer
+from pipelines.state.window_buffer import COUNTS, NUMBERS, WindowBuffer
 
 W = 1_700_000_000_000
 TOPIC = StatisticsTopic("statistics", partitions=2, shards=8, window_ms=10_000, ahead_ms=45_000)
+GAUGE_OR_COUNTER = re.compile(rb'{"record":"statistics","series":"(gauge|counter)/')
 NAME = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12
 ) | st.sampled_from(['"shard":9', '","shard":9', "\\", '{"watermark":1}', "a/b%c", "\u2028", "\U0001f600"])
@@ -45,13 +49,34 @@ def values(spark: SparkSession, records: list[tuple[bytes | None, int]], append:
     return frame.withColumn("timestamp", F.timestamp_millis("timestamp")).coalesce(1)
 
 
+Packed = tuple[int, bytes | tuple[Any, ...]]  # a shard, and a line, or the numbers of a metric
+METRIC = ("series", *COUNTS, *NUMBERS, *PEERS)
+
+
 def packed(
     spark: SparkSession, records: list[tuple[bytes | None, int]]
-) -> tuple[list[tuple[int, bytes]], list[dict[str, Any]]]:
-    """The records that were believed, with their shards, and the letters about the others."""
+) -> tuple[list[Packed], list[dict[str, Any]], list[bytes]]:
+    """The records that were believed, with their shards, the letters about the others, and the values that hold the former."""
     rows = packed_by_shard(values(spark, records), TOPIC).collect()
-    good = [(row.shard, line) for row in rows if row.shard != REFUSED for line in bytes(row.value).split(b"\n")]
-    return good, [json.loads(bytes(row.value)) for row in rows if row.shard == REFUSED]
+    letters = [json.loads(bytes(row.value)) for row in rows if row.shard == REFUSED]
+    found = [(row.shard, bytes(row.value)) for row in rows if row.shard != REFUSED]
+    good: list[Packed] = []
+    for shard, value in found:
+        if value.startswith(METRICS):
+            columns = metric_rows(value)
+            metrics = zip(*(columns[name].tolist() for name in METRIC), strict=True)
+            good += [(shard, tuple(None if number != number else number for number in one)) for one in metrics]  # noqa: PLR0124
+        else:
+            good += [(shard, line) for line in value.split(b"\n")]
+    return good, letters, [value for _, value in found]
+
+
+def as_packed(records: Iterable[tuple[int, bytes]]) -> list[Packed]:
+    """The same of shards and records, read by Python's own JSON."""
+    return [
+        (shard, tuple(map(json.loads(line).get, METRIC)) if GAUGE_OR_COUNTER.match(line) else line)
+        for shard, line in records
+    ]
 
 
 def quoted(part: str) -> str:
@@ -116,12 +141,39 @@ def test_each_record_of_extract_is_packed_once_with_its_shard(
     spark: SparkSession, found: list[dict[str, Any]], messages: list[tuple[int, int]]
 ) -> None:
     records = written(spark, found) + [(shard, message(W - 10_000 * back, shard)) for back, shard in messages]
-    good, letters = packed(spark, [(value, shard % 2) for shard, value in records])
+    good, letters, chunks = packed(spark, [(value, shard % 2) for shard, value in records])
     assert letters == []
-    assert Counter(good) == Counter(records)
+    assert Counter(good) == Counter(as_packed(records))
     buffer = WindowBuffer()
-    add_records(buffer, [value for _, value in good])  # what is believed can be read
-    assert len(buffer.rows["n"]) <= len(found)
+    add_records(buffer, chunks)  # what is believed can be read
+    assert len(buffer.rows["n"]) == len(found)
+
+
+def test_numbers_are_read_as_they_were_written(spark: SparkSession) -> None:
+    """Those of few digits, which are read otherwise than long ones, with as many digits before and behind the point as there may be."""
+    source = random.Random(5)
+    numbers = [-0.0]
+    for digits in range(1, 18):
+        for places in range(max(0, digits - 15), digits):
+            numbers.append(float(f"{source.choice('-+')}{source.randrange(10 ** (digits - 1), 10**digits)}E-{places}"))
+    row = {"window_end": W, "n": 1, "m2": 0.0}
+    found: list[dict[str, Any]] = [
+        row | {"series": f"gauge/h{i}/web/m"} | dict.fromkeys(("mean", "min", "max", "last"), x)
+        for i, x in enumerate(numbers)
+    ]
+    records = written(spark, found)
+    good, letters, _ = packed(spark, [(value, shard % 2) for shard, value in records])
+    assert letters == []
+    assert sorted(map(repr, good)) == sorted(map(repr, as_packed(records))), "to the bit, and with the sign of zero"
+
+
+def test_metrics_are_in_rows_of_a_bounded_size(spark: SparkSession) -> None:
+    found = written(spark, [GOOD | {"series": f"gauge/web-1/shop/{i}{'x' * 200}"} for i in range(4000)])
+    shard = found[0][0]
+    good, letters, chunks = packed(spark, [(value, shard % 2) for _, value in found])
+    assert (letters, Counter(good)) == ([], Counter(as_packed(found)))
+    assert len(chunks) > 2
+    assert all(262_144 <= len(value) < 264_000 for value in sorted(chunks, key=len)[1:])
 
 
 def test_a_row_has_a_bounded_size(spark: SparkSession) -> None:
@@ -177,7 +229,7 @@ JUNK: list[tuple[bytes | None, str]] = [
 @pytest.mark.parametrize(("record", "reason"), JUNK, ids=range(len(JUNK)))
 def test_what_extract_has_not_written_is_a_letter(spark: SparkSession, record: bytes | None, reason: str) -> None:
     honest = message(W + 40_000, 1)
-    good, (letter,) = packed(spark, [(honest, 1), (record, 1), (honest, 1)])
+    good, (letter,), _ = packed(spark, [(honest, 1), (record, 1), (honest, 1)])
     assert good == [(1, honest)] * 2
     value = record or b""
     assert reason in letter["reason"]
@@ -239,8 +291,8 @@ def test_what_extract_has_not_written_is_a_letter(spark: SparkSession, record: b
 def test_a_row_that_was_tampered_with_is_refused(spark: SparkSession, old: bytes, new: bytes) -> None:
     ((shard, value),) = written(spark, [GOOD])
     assert old in value
-    good, letters = packed(spark, [(value, shard % 2), (value.replace(old, new, 1), shard % 2)])
-    assert good == [(shard, value)]
+    good, letters, _ = packed(spark, [(value, shard % 2), (value.replace(old, new, 1), shard % 2)])
+    assert good == as_packed([(shard, value)])
     assert len(letters) == 1
 
 
@@ -268,7 +320,7 @@ def test_a_rule_that_is_not_for_its_shard_or_has_no_name_is_refused(
     row = {"series": f"rule/1/{7:020d}", "window_end": W, "n": 1, "template": "name", "sample": "{}"}
     ((shard, value),) = written(spark, [row])
     assert old in value
-    good, letters = packed(spark, [(value, 1), (value.replace(old, new, 1), 1)])
+    good, letters, _ = packed(spark, [(value, 1), (value.replace(old, new, 1), 1)])
     assert (good, len(letters)) == ([(shard, value)], 1)
 
 
@@ -316,7 +368,7 @@ def test_json_in_a_row_that_detect_could_not_read_is_refused(
     series = kind if kind.startswith("overflow") else f"{kind}/{7:020d}"
     row = {"series": series, "window_end": W, "n": 1, **({"last": 1.0} if kind.startswith("overflow") else {})}
     records = written(spark, [row | {"sample": sample} for sample in samples])
-    good, letters = packed(spark, [(value, shard % 2) for shard, value in records])
+    good, letters, _ = packed(spark, [(value, shard % 2) for shard, value in records])
     assert (good, len(letters)) == ([], len(samples))
 
 
@@ -336,11 +388,11 @@ def test_whatever_bytes_are_changed_what_is_believed_can_be_read(spark: SparkSes
             )
             changed[at : at + source.choice([0, 1])] = what
         records.append((bytes(changed), shard % 2))
-    good, letters = packed(spark, records)
+    good, letters, chunks = packed(spark, records)
     assert len(good) + len(letters) == len(records)
     assert len(letters) > 1_000
     buffer = WindowBuffer()
-    add_records(buffer, [value for _, value in good])
+    add_records(buffer, chunks)
     numbers = [buffer.rows[name] for name in ("mean", "m2", "min", "max", "last")]
     metric = np.char.startswith(buffer.rows["series"].astype(str), "gauge/")
     assert all(np.isfinite(column[metric]).all() for column in numbers)

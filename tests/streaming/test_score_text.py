@@ -39,7 +39,8 @@ EDGES = (0.0, -0.0, 1e-5, 9.99999999e-6, 0.09999999999, 9.99999996, 99999.995, 1
 def texts(spark: SparkSession, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """What is read of the text of each row, in order."""
     numbered = spark.createDataFrame([(i, *row) for i, row in enumerate(rows)], f"i int, {SCHEMA}")
-    text = F.call_function("kappa_score_text", *map(F.col, NAMES))
+    columns = [F.col(name).cast("binary") if name in ("series", "kind", "template") else F.col(name) for name in NAMES]
+    text = F.call_function("kappa_score_text", *columns)
     return [json.loads(bytes(row.text)) for row in numbered.select("i", text.alias("text")).orderBy("i").collect()]
 
 
@@ -73,11 +74,11 @@ def test_whole_numbers_keep_their_digits(spark: SparkSession, first: int) -> Non
 def test_a_task_that_makes_records_is_seen_to_get_further(spark: SparkSession) -> None:
     group, nothing = "makes records", F.lit(None)
     columns = [
-        F.lit("a"),
+        F.lit(b"a"),
         F.col("id"),
         *[F.col("id").cast("double")] * 5,
-        nothing.cast("string"),
-        nothing.cast("string"),
+        nothing.cast("binary"),
+        nothing.cast("binary"),
     ]
     spark.sparkContext.setJobGroup(group, group)
     try:

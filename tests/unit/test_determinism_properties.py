@@ -38,7 +38,8 @@ from models.rules.rule import Rule
 from pipelines.jobs import detect, detect_bounded
 from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
-from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.shard_journal import parts_of
+from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
 
 START, LENGTH = 1_767_571_200_000, 10_000
@@ -279,9 +280,10 @@ class Detecting:
             for answers in self._processor.handleInputRows((shard,), iter(frames), None):
                 yield shard, answers
 
-    def parts(self, shard: int) -> dict[str, bytes]:
-        """The state of a shard."""
-        return parted({key[0]: value[0] for key, value in self._state[shard].items()})
+    def state(self, shard: int) -> tuple[WindowBuffer, dict[str, bytes]]:
+        """The rows of a shard that wait, and its model."""
+        stored = {key[0]: value[0] for key, value in self._state[shard].items()}
+        return WindowBuffer.load(stored[BUFFER]), parts_of(stored, QUICK, shard)
 
 
 class Correlating:
@@ -411,10 +413,9 @@ def correlated(topic: Log, chance: random.Random | None) -> tuple[Correlating, P
 
 def states_of(job: Detecting) -> Shards:
     """Every shard's last window and model."""
-    states = [job.parts(shard) for shard in range(SHARDS)]
-    buffers = [WindowBuffer.load(parts.pop(BUFFER)) for parts in states]
-    assert not any(len(buffer.rows["n"]) for buffer in buffers), "rows of windows that are done wait for ever"
-    return [(buffer.done, parts) for buffer, parts in zip(buffers, states, strict=True)]
+    states = [job.state(shard) for shard in range(SHARDS)]
+    assert not any(len(buffer.rows["n"]) for buffer, _ in states), "rows of windows that are done wait for ever"
+    return [(buffer.done, parts) for buffer, parts in states]
 
 
 def run(story: StatisticsStory, extract: int | None, detecting: int | None, correlating: int | None) -> ChainResult:

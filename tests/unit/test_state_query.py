@@ -22,6 +22,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
 from pipelines.errors import InputError
+from pipelines.state.state_packing import joined
 from pipelines.state.window_buffer import WindowBuffer
 
 START, WINDOW = 1_767_614_400_000, 10_000
@@ -57,11 +58,13 @@ class WatchedHost:
     def shard(self) -> state_query.Shard:
         buffer = WindowBuffer(done=START + self.k * WINDOW)
         copy = ShardDetector.load(self.detector.dump(), QUICK)  # a dump changes what the next one holds
-        return state_query.Shard(3, {**copy.dump(), "buffer": buffer.dump()})
+        return state_query.Shard(3, {**joined(copy.dump()), "buffer": buffer.dump()})
 
     def answer(self, series: str) -> dict[str, Any]:
         own = load(home=Path("nowhere"), version="again", detection=QUICK)
-        return state_query.answer(own, series, self.shard)
+        detector = self.shard.detector(own.detector)
+        assert detector is not None
+        return state_query.answer(own, series, self.shard, detector)
 
 
 @pytest.fixture

@@ -1,0 +1,117 @@
+"""The model of a shard as it lies in the state of `detect`: a snapshot, and a journal of the windows that it has taken since.
+
+A gauge's share of a snapshot is several times as large as its row of a window, and every window changes all of it. So a batch writes
+a snapshot once in `EVERY` windows, shards in turns, and its windows otherwise. Whoever needs the model takes these windows again:
+the state after a window depends on the log alone, so it is the same model, to the byte. Decision 49 has figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+
+from models.core.parameters import DetectorParameters
+from models.core.windows import Windows
+from models.detection.alarm_bounds import EarlyParameters
+from models.detection.detector import ShardDetector
+from models.records.records import PEERS
+from pipelines.state.state_packing import BUFFER, FAST, joined, parted
+
+FORMAT = b"1"
+EVERY = 8  # windows
+ENTRY = "windows-"  # and a number below `EVERY`: an entry of the journal, the windows of a batch
+COLUMNS = tuple(one.name for one in fields(Windows) if one.name != "peers")
+TYPES = {"series": pa.string(), "n": pa.int64(), "template": pa.string(), "sample": pa.string()}
+SCHEMA = pa.schema([(name, TYPES.get(name, pa.float64())) for name in (*COLUMNS, *PEERS)])
+
+TakenWindows = list[tuple[int, Windows]]
+
+
+class ShardJournal:
+    """What a batch writes of the model of a shard: `add` each window that it takes, then store what `changes` answers."""
+
+    def __init__(self, detector: ShardDetector, shard: int) -> None:
+        """Of a model as it stands before the batch."""
+        self._detector, self._shard, self._before = detector, shard, detector.steps
+        self._taken: TakenWindows = []
+
+    def add(self, window_end: int, windows: Windows) -> None:
+        """A window that ends at `window_end`, epoch milliseconds, as it is given to the model."""
+        if len(self._taken) < EVERY:  # with more there is a snapshot in any case
+            self._taken.append((window_end, windows))
+
+    def changes(self, has_snapshot: bool) -> dict[str, bytes]:
+        """What is to be stored, by name: the windows, or a snapshot, the whole of which is needed where the state has none."""
+        before, after = self._before + self._shard, self._detector.steps + self._shard
+        if has_snapshot and before // EVERY == after // EVERY:
+            return {f"{ENTRY}{before % EVERY}": entry_of(self._taken)}
+        return joined(self._detector.dump(only_changed=has_snapshot))
+
+
+def model_of(
+    stored: Mapping[str, bytes], parameters: DetectorParameters, shard: int, early: EarlyParameters | None = None
+) -> ShardDetector | None:
+    """The model of what is stored of a shard, the buffer of waiting rows aside; None if there is no snapshot.
+
+    Raises ValueError for another format, or a journal that does not follow on the snapshot.
+    """
+    snapshot = snapshot_of(stored)
+    if not snapshot:
+        return None
+    detector = ShardDetector.load(snapshot, parameters, shard, early)
+    for window_end, windows in journal_after(stored, detector.last_window):
+        detector.step(window_end, windows)
+    return detector
+
+
+def parts_of(stored: Mapping[str, bytes], parameters: DetectorParameters, shard: int) -> dict[str, bytes]:
+    """All parts of the same model, as `ShardDetector.dump` gives them; none if there is no snapshot."""
+    detector = model_of(stored, parameters, shard) if any(name.startswith(ENTRY) for name in stored) else None
+    return snapshot_of(stored) if detector is None else detector.dump()
+
+
+def snapshot_of(stored: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The parts of the last snapshot."""
+    return parted({name: data for name, data in stored.items() if name != BUFFER and not name.startswith(ENTRY)})
+
+
+def journal_after(stored: Mapping[str, bytes], window_end: int) -> TakenWindows:
+    """The windows of the journal after the one that ended at `window_end`, in order; what is older is left from an earlier snapshot."""
+    entries = (windows_of(data) for name, data in stored.items() if name.startswith(ENTRY))
+    return sorted((one for entry in entries for one in entry if one[0] > window_end), key=lambda one: one[0])
+
+
+def entry_of(taken: TakenWindows) -> bytes:
+    """Windows as an Arrow IPC stream whose schema says the format's version, their ends, and how many rows each has."""
+    about = {"ends": [end for end, _ in taken], "rows": [len(windows) for _, windows in taken]}
+    columns = {name: np.concatenate([getattr(windows, name) for _, windows in taken]) for name in COLUMNS}
+    columns |= dict(zip(PEERS, np.concatenate([windows.peers for _, windows in taken]).T, strict=True))
+    schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about).encode()})
+    arrays = [pa.array(columns[one.name], type=one.type) for one in schema]
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=FAST, use_threads=False)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
+    return bytes(sink.getvalue())
+
+
+def windows_of(entry: bytes) -> Iterator[tuple[int, Windows]]:
+    """The inverse of `entry_of`. Raises ValueError for another format."""
+    with pa.ipc.open_stream(entry) as reader:
+        table = reader.read_all()
+    metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+    if metadata.get(b"format") != FORMAT:
+        msg = f"journal of a shard has format {metadata.get(b'format')!r}; wanted {FORMAT!r}"
+        raise ValueError(msg)
+    about = json.loads(metadata[b"about"])
+    columns = {name: table[name].to_numpy() for name in COLUMNS}
+    peers = np.stack([table[name].to_numpy() for name in PEERS], axis=1)
+    at = 0
+    for end, rows in zip(about["ends"], about["rows"], strict=True):
+        own = slice(at, at + rows)
+        at += rows
+        yield end, Windows(**{name: column[own] for name, column in columns.items()}, peers=peers[own])
