@@ -31,6 +31,7 @@ WANTED = {
     "detect_rows_per_second": ("detect, series windows/s", ">= 250,000"),
     "state_bytes_after_a_day": ("state of a gauge after a day, its name included, bytes", "<= 600"),
     "state_bytes_per_gauge": ("the same after nine days", "<= 600"),
+    "state_bytes_written": ("what a window writes of it, on average", ""),
     "index_documents_per_second": ("index, documents/s", ""),
     **{
         key: (what, wanted)

@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from models.core.parameters import DetectorParameters
 from models.core.store import in_bytes, numbers_of, read_part
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
+from pipelines.state.shard_journal import ShardJournal
 from pipelines.state.state_packing import FAST, SELDOM, SMALL, joined, parted
 
 AGES = {"an hour": 1, "a day": 24, "nine days": 216, "five weeks": 840}  # hours
@@ -25,23 +27,27 @@ LEAST = 1.0  # bytes of a gauge: columns that take less are summed up
 FIRST = 1_800_000_000_000
 
 
-def grown(series: int, hours: Sequence[int], seconds: int = 600) -> Iterator[ShardDetector]:
-    """A shard with so many gauges after so many hours of windows of `seconds`, ascending; the same one each time."""
+def windows_of(series: int) -> Iterator[Windows]:
+    """Windows of so many gauges, without an end; the same ones each time."""
     rng = np.random.default_rng(1)
     names = np.array(
         sorted(f"gauge/host-{i % 160}/app/metric.{i // 160:04d}.with.a.name" for i in range(series)), dtype=object
     )
-    detector, done = ShardDetector(DetectorParameters(window_seconds=seconds)), 0
     level, spread = 10 ** rng.uniform(0, 6, series), 10 ** rng.uniform(-2, 3, series)
     nothing = np.full(series, None, dtype=object)
+    while True:
+        x = level + spread * rng.standard_normal(series)
+        x[::4] = np.round(x[::4])
+        m2 = spread**2 * rng.chisquare(9, series)
+        yield Windows(names, np.full(series, 10), x, m2, x - 1, x + 1, x, nothing, nothing)
+
+
+def grown(series: int, hours: Sequence[int], seconds: int = 600) -> Iterator[ShardDetector]:
+    """A shard with so many gauges after so many hours of windows of `seconds`, ascending; the same one each time."""
+    detector, windows = ShardDetector(DetectorParameters(window_seconds=seconds)), windows_of(series)
     for age in hours:
-        for w in range(done, age * 3600 // seconds):
-            x = level + spread * rng.standard_normal(series)
-            x[::4] = np.round(x[::4])
-            m2 = spread**2 * rng.chisquare(9, series)
-            rows = Windows(names, np.full(series, 10), x, m2, x - 1, x + 1, x, nothing, nothing)
-            detector.step(FIRST + 1000 * seconds * w, rows)
-        done = age * 3600 // seconds
+        for w in range(detector.steps, age * 3600 // seconds):
+            detector.step(FIRST + 1000 * seconds * w, next(windows))
         yield detector
 
 
@@ -49,6 +55,19 @@ def state_bytes(series: int = 2_000, days: int = 9) -> float:
     """Bytes of state a gauge, its name included, as they are written, `days` old."""
     (detector,) = grown(series, [24 * days])
     return sum(map(len, joined(detector.dump()).values())) / series
+
+
+def written_bytes(series: int = 2_000, days: int = 9) -> float:
+    """Bytes that `detect` writes of a gauge in a window of ten minutes, on average of eight hours, `days` old."""
+    (detector,) = grown(series, [24 * days])
+    detector.dump()
+    written, hours = 0, 8
+    for windows in islice(windows_of(series), 6 * hours):
+        journal, end = ShardJournal(detector, shard=0), detector.last_window + 600_000
+        journal.add(end, windows)
+        detector.step(end, windows)
+        written += sum(map(len, journal.changes(has_snapshot=True).values()))
+    return written / (6 * hours) / series
 
 
 def by_column(parts: Mapping[str, bytes], series: int) -> dict[str, float]:

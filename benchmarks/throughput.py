@@ -18,7 +18,7 @@ from app.kafka.connection import kafka_connection, open_consumer
 from app.kafka.topics import create, topic_names
 from app.runtime import jobs
 from benchmarks.deployment import HOSTS, PARTITIONS, close_windows, far_ahead, say, telemetry, write
-from benchmarks.state import state_bytes
+from benchmarks.state import state_bytes, written_bytes
 from pipelines.jobs import extract
 from pipelines.runner import Input, Job, Kafka, Runner
 
@@ -177,6 +177,7 @@ def detection(spark: SparkSession, settings: Settings, series: int, windows: int
         "detect_rows_per_second": rate,
         "state_bytes_after_a_day": state_bytes(days=1),
         "state_bytes_per_gauge": state_bytes(),
+        "state_bytes_written": written_bytes(),
     }
 
 

@@ -2,12 +2,11 @@
 
 A gauge's share of a snapshot is several times as large as its row of a window, and every window changes all of it. So a batch writes
 a snapshot once in `EVERY` windows, shards in turns, and its windows otherwise. Whoever needs the model takes these windows again:
-the state after a window depends on the log alone, so it is the same model, to the byte. Decision 49 has figures.
+the state after a window depends on the log alone, so it is the same model, to the byte. Decision 50 has figures.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
@@ -20,6 +19,7 @@ from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.state.state_packing import BUFFER, FAST, joined, parted
+from pipelines.state.window_buffer import read_stream, stream_of
 
 FORMAT = b"1"
 EVERY = 8  # windows
@@ -90,24 +90,13 @@ def entry_of(taken: TakenWindows) -> bytes:
     about = {"ends": [end for end, _ in taken], "rows": [len(windows) for _, windows in taken]}
     columns = {name: np.concatenate([getattr(windows, name) for _, windows in taken]) for name in COLUMNS}
     columns |= dict(zip(PEERS, np.concatenate([windows.peers for _, windows in taken]).T, strict=True))
-    schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about).encode()})
-    arrays = [pa.array(columns[one.name], type=one.type) for one in schema]
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=FAST, use_threads=False)
-    with pa.ipc.new_stream(sink, schema, options=options) as writer:
-        writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return bytes(sink.getvalue())
+    arrays = [pa.array(columns[one.name], type=one.type) for one in SCHEMA]
+    return stream_of(arrays, SCHEMA, FORMAT, about, FAST)
 
 
 def windows_of(entry: bytes) -> Iterator[tuple[int, Windows]]:
     """The inverse of `entry_of`. Raises ValueError for another format."""
-    with pa.ipc.open_stream(entry) as reader:
-        table = reader.read_all()
-    metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
-    if metadata.get(b"format") != FORMAT:
-        msg = f"journal of a shard has format {metadata.get(b'format')!r}; wanted {FORMAT!r}"
-        raise ValueError(msg)
-    about = json.loads(metadata[b"about"])
+    table, about = read_stream(entry, FORMAT, "journal of a shard")
     columns = {name: table[name].to_numpy() for name in COLUMNS}
     peers = np.stack([table[name].to_numpy() for name in PEERS], axis=1)
     at = 0

@@ -7,7 +7,7 @@ was handed on is a repeat and is ignored; equal (series, window) pairs that wait
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,26 +89,16 @@ class WindowBuffer:
             "limit": self.limit,
             "announced": sorted(self.announced),
         }
-        schema = SCHEMA.with_metadata({b"format": FORMAT, b"about": json.dumps(about, sort_keys=True).encode()})
         # Not as texts of numpy, each of which takes as much memory as the longest name.
         by_name = np.argsort(self.rows["series"], kind="stable")
         order = by_name[np.argsort(self.rows["window_end"][by_name], kind="stable")]
         arrays = [pa.array(self.rows[f.name][order], type=f.type, from_pandas=True) for f in SCHEMA]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-        return bytes(sink.getvalue())
+        return stream_of(arrays, SCHEMA, FORMAT, about)
 
     @classmethod
     def load(cls, data: bytes) -> WindowBuffer:
         """The inverse of `dump`. Raises ValueError for another format."""
-        with pa.ipc.open_stream(data) as reader:
-            table = reader.read_all()
-        metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
-        if metadata.get(b"format") != FORMAT:
-            msg = f"window buffer has format {metadata.get(b'format')!r}; wanted {FORMAT!r}"
-            raise ValueError(msg)
-        about = json.loads(metadata[b"about"])
+        table, about = read_stream(data, FORMAT, "window buffer")
         rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in SCHEMA.names}
         return cls(
             done=about["done"],
@@ -116,6 +106,32 @@ class WindowBuffer:
             announced=set(about["announced"]),
             rows=rows,
         )
+
+
+def stream_of(
+    arrays: Sequence[pa.Array],
+    schema: pa.Schema,
+    state_format: bytes,
+    about: Mapping[str, Any],
+    codec: pa.Codec | None = None,
+) -> bytes:
+    """Arrays as an Arrow IPC stream whose schema says the format's version and what else there is to know, as JSON."""
+    own = schema.with_metadata({b"format": state_format, b"about": json.dumps(about, sort_keys=True).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, own, options=pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=own))
+    return bytes(sink.getvalue())
+
+
+def read_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, dict[str, Any]]:
+    """The inverse of `stream_of`, a table and what else there is to know. Raises ValueError for another format of `what`."""
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
+    if metadata.get(b"format") != state_format:
+        msg = f"{what} has format {metadata.get(b'format')!r}; wanted {state_format!r}"
+        raise ValueError(msg)
+    return table, json.loads(metadata[b"about"])
 
 
 def split(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
