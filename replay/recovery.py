@@ -174,7 +174,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     problems = [f"{file} cannot be read" for file in unreadable]
     problems += [f"checkpoint of {job}: {damage.found}" for job, damage in damages.items()]
     log = log_state(settings, {job: path for job, path in jobs.items() if job not in damages})
-    problems += [f"{change.sentence}" for change in log.changes]
+    problems += [change.sentence for change in log.changes]
     gaps = gaps_of({job: path for job, path in jobs.items() if job not in damages}, settings)
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
     if start_position.interrupted(settings):
@@ -377,8 +377,9 @@ def lost_now(settings: Settings, log: LogState, now: Start) -> tuple[Loss, ...]:
         if change.topic in inputs_of(settings):
             text = f"{change.sentence}; records that had not been read are missing, and those of windows that were open"
             found.append(Loss(change.topic, change.partition or 0, now.taken_ms, text))
+    changed = {change.topic for change in log.changes}
     for (topic, partition), held in sorted(log.held.items()):
-        if held.begins > 0 and not any(loss.topic == topic for loss in found):
+        if held.begins > 0 and topic not in changed:
             text = f"offsets before {held.begins} of {topic}/{partition} were deleted by retention"
             found.append(Loss(topic, partition, held.first_ms or now.taken_ms, text))
     return tuple(found)

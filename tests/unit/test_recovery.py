@@ -129,6 +129,15 @@ def test_retention_rules_savepoints_out(settings: Settings) -> None:
     assert lost
 
 
+def test_what_retention_has_deleted_is_named_for_each_partition(settings: Settings) -> None:
+    """Of logs, which was made again, that is said once."""
+    parts = [("logs", 0), ("logs", 1), ("telemetry", 0), ("telemetry", 1)]
+    held = PARTS | {part: OffsetRange(60, 900, NOON - HOUR) for part in parts}
+    found, lost = choose(settings, log([LogChange("logs")], held), [], whole=True)
+    assert found is None
+    assert [(one.topic, one.partition) for one in lost] == [("logs", 0), ("telemetry", 0), ("telemetry", 1)]
+
+
 def test_a_savepoint_from_before_marks_is_taken_for_what_it_may_be(settings: Settings) -> None:
     unmarked = [start("new", 0, {})]
     found, lost = choose(settings, log([LogChange("telemetry", 0, 700, 300)]), unmarked, whole=True)
