@@ -130,7 +130,7 @@ def test_retention_rules_savepoints_out(settings: Settings) -> None:
 
 
 def test_what_retention_has_deleted_is_named_for_each_partition(settings: Settings) -> None:
-    """Of logs, which was made again, that is said once."""
+    """Of logs, which was made again, the sentence about that is enough."""
     parts = [("logs", 0), ("logs", 1), ("telemetry", 0), ("telemetry", 1)]
     held = PARTS | {part: OffsetRange(60, 900, NOON - HOUR) for part in parts}
     found, lost = choose(settings, log([LogChange("logs")], held), [], whole=True)
