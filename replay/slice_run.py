@@ -171,7 +171,7 @@ def correlated(
     """Incidents (id, value) of the episode events of a slice, and the correlator after them. They are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, context.settings.correlation)
-    rows = answers.where(F.col("event").isNotNull() & ~detect.is_letter()).orderBy("shard", "window_end")
+    rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow()).orderBy("shard", "window_end")
     for frame in arrow_frames(rows.select(F.col("event").alias("value"))):
         correlate.add_records(buffer, [frame])
     found = correlate.advance(buffer, correlator)

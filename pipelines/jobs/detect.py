@@ -37,7 +37,7 @@ from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
 
 SCORE = [name for name in fields_of(Score) if name != "record"]
-# A row is a score, or an `event`: the JSON of an episode event, a watermark message or a bound; or a `letter` about a record that was refused.
+# A row is a score; an `event`, the JSON of an episode event, watermark message, overflow or bound; or a `letter` about a refused record.
 SCORE_TYPES = {name: spark_type(fields_of(Score)[name].type) for name in SCORE}
 TYPES = {"shard": "int", **SCORE_TYPES, "event": "string", "letter": "string"}
 COLUMNS = list(TYPES)
@@ -46,8 +46,9 @@ OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 OBSERVED = "limits"
 RULES = "rules"
 ANSWERS_AT_ONCE = 20_000  # rows: a table for each window would cost more than the models do, one of all takes memory
+# How the JSON of these records begins.
 WATERMARK = f'{{"record": "{WatermarkMessage.KIND}"'
-LETTER = f'{{"record": "{Overflow.KIND}"'  # how the JSON of `Overflow` begins
+OVERFLOW = f'{{"record": "{Overflow.KIND}"'
 BOUND = f'{{"record": "{Bound.KIND}"'
 METRICS = b"\x01"  # how rows of metrics in columns begin; no line of JSON does
 
@@ -63,16 +64,16 @@ def detect(raw: DataFrame, processor: DetectProcessor, topic: StatisticsTopic) -
 
 
 def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
-    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties` or `bounds`, or a letter."""
+    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties` or `bounds`, or an overflow."""
     refused, letter, is_event = F.col("letter").isNotNull(), F.col("letter"), F.col("event").isNotNull()
     texts = [name for name, kind in SCORE_TYPES.items() if kind == "string"]
     columns = (F.col(name).cast("binary") if name in texts else F.col(name) for name in SCORE)
     score = F.call_function("kappa_score_text", *columns)
-    topic = F.when(refused | is_letter(), F.lit(topics["dead-letters"]))
+    topic = F.when(refused | is_overflow(), F.lit(topics["dead-letters"]))
     topic = topic.when(F.col("event").startswith(BOUND), F.lit(topics["bounds"]))
     topic = topic.when(is_event, F.lit(topics["novelties"]))
     value = F.when(refused, letters.value_of(letter)).when(is_event, F.col("event").cast("binary")).otherwise(score)
-    about = F.when(refused, letters.headers_of(letter)).when(is_letter(), letter_headers(topics, partitions))
+    about = F.when(refused, letters.headers_of(letter)).when(is_overflow(), overflow_headers(topics, partitions))
     written = answers.select(
         topic.otherwise(F.lit(topics["scores"])).alias("topic"),
         F.when(~refused, F.pmod("shard", F.lit(partitions)).cast("int")).alias("partition"),
@@ -89,18 +90,18 @@ def observed(answers: DataFrame) -> DataFrame:
     watched = F.when(F.col("event").startswith(WATERMARK), F.get_json_object("event", "$.watched.series").cast("long"))
     shards = F.when(watched.isNotNull(), F.get_json_object("event", "$.shards").cast("long"))
     limit = F.get_json_object("event", "$.limit")
-    left_out = (F.sum(F.when(is_letter() & (limit == kind), number)).alias(kind) for kind in KINDS)
+    left_out = (F.sum(F.when(is_overflow() & (limit == kind), number)).alias(kind) for kind in KINDS)
     oldest = F.min(F.when(F.col("event").startswith(WATERMARK), F.col("window_end"))).alias("oldest_window")
     return answers.observe(OBSERVED, (F.avg(watched) * F.max(shards)).alias("series"), oldest, *left_out)
 
 
-def is_letter() -> Column:
-    """Whether a row of answers is about what a limit has left out."""
-    return F.col("event").startswith(LETTER)
+def is_overflow() -> Column:
+    """Whether a row of answers says what a limit has left out."""
+    return F.col("event").startswith(OVERFLOW)
 
 
-def letter_headers(topics: dict[str, str], partitions: int) -> Column:
-    """Headers of a letter: the rows of `statistics` that were left out are many, so it has no offset."""
+def overflow_headers(topics: dict[str, str], partitions: int) -> Column:
+    """Headers of the letter that an overflow is: the rows of `statistics` that were left out are many, so it has no offset."""
     fields = {
         "record": F.lit(RefusedRecord.KIND),
         "topic": F.lit(topics["statistics"]),
@@ -196,9 +197,16 @@ class DetectProcessor(StatefulProcessor):
         if detector is not None:
             return detector, True
         begun = self._begin(shard) if self._begin is not None else None
-        if begun is None:
-            return ShardDetector(self._parameters, shard=shard, early=self._early), False
-        return ShardDetector.load(dict(begun[1]), self._parameters, shard, self._early), False
+        return detector_of({} if begun is None else begun[1], self._parameters, shard, self._early), False
+
+
+def detector_of(
+    parts: Mapping[str, bytes], parameters: DetectorParameters, shard: int, early: EarlyParameters | None = None
+) -> ShardDetector:
+    """The model of a shard from all parts of a dump; without any, a new one."""
+    if not parts:
+        return ShardDetector(parameters, shard=shard, early=early)
+    return ShardDetector.load(parts, parameters, shard, early)
 
 
 # The columns that are read of rows and watermark messages.
@@ -327,11 +335,11 @@ def missing(name: str, n: int) -> Any:
 def event_rows(
     events: list[EpisodeEvent], watermark: WatermarkMessage, version: str, overflow: Sequence[Overflow] = ()
 ) -> Columns:
-    """Episode events of a window and letters as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
-    letters = [plain(one) | {"reason": one.reason} for one in overflow]
-    found = [*(event.to_record(version) for event in events), *letters, message(watermark)]
+    """Episode events of a window and its overflow as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
+    left_out = [plain(one) | {"reason": one.reason} for one in overflow]
+    found = [*(event.to_record(version) for event in events), *left_out, message(watermark)]
     texts = np.array([json.dumps(record, ensure_ascii=False) for record in found], dtype=object)
-    keys = np.array([*(event.series for event in events), *(None for _ in letters), None], dtype=object)
+    keys = np.array([*(event.series for event in events), *(None for _ in overflow), None], dtype=object)
     return answer(len(texts), watermark.shard, watermark.watermark, series=keys, event=texts)
 
 

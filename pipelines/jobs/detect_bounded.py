@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from pyspark.sql import functions as F
 
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
-from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import OUTPUT_DDL, Begin, WaitingAnswers
@@ -28,6 +28,18 @@ STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
 COLUMNS = list(TYPES)
 MARKER = -1  # the window of a row that says that a shard exists
+
+
+@dataclass(frozen=True)
+class BoundedRun:
+    """What all shards of a run share: its windows (ends, ascending, ms), and what `detect_bounded` was given."""
+
+    windows: tuple[int, ...]
+    parameters: DetectorParameters
+    version: str
+    shards: int
+    begin: Begin | None = None
+    rules: str = detect.RULES
 
 
 def detect_bounded(
@@ -57,18 +69,11 @@ def detect_bounded(
         .repartition(partitions, "shard")
         .sortWithinPartitions("shard", "window_end", "series")
     )
-    work = shard_by_shard(tuple(windows), parameters, version, shards, begin, rules)
+    work = shard_by_shard(BoundedRun(tuple(windows), parameters, version, shards, begin, rules))
     return table.mapInPandas(work, f"{OUTPUT_DDL}, {STATE}")
 
 
-def shard_by_shard(
-    windows: tuple[int, ...],
-    parameters: DetectorParameters,
-    version: str,
-    shards: int,
-    begin: Begin | None,
-    rules: str = detect.RULES,
-) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
+def shard_by_shard(run: BoundedRun) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
     """The function of one partition: chunks of sorted rows in, answers out."""
 
     def work(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -77,7 +82,7 @@ def shard_by_shard(
             if current is None or current.shard != shard:
                 if current is not None:
                     yield from current.finish()
-                current = ShardRun(shard, windows, parameters, version, shards, begin, rules)
+                current = ShardRun(shard, run)
             if window_end != MARKER:
                 yield from current.take(window_end, columns)
         if current is not None:
@@ -89,24 +94,12 @@ def shard_by_shard(
 class ShardRun:
     """Steps the model of one shard over all windows; those without rows as well, for a series that is silent is scored too."""
 
-    def __init__(
-        self,
-        shard: int,
-        windows: Sequence[int],
-        parameters: DetectorParameters,
-        version: str,
-        shards: int,
-        begin: Begin | None,
-        rules: str,
-    ) -> None:
-        self.shard = shard
-        self._version, self._shards, self._rules = version, shards, rules
-        begun = begin(shard) if begin is not None else None
+    def __init__(self, shard: int, run: BoundedRun) -> None:
+        self.shard, self._run = shard, run
+        begun = run.begin(shard) if run.begin is not None else None
         self._done, parts = begun if begun is not None else (BEGINNING, {})
-        self._detector = (
-            ShardDetector.load(parts, parameters, shard) if parts else ShardDetector(parameters, shard=shard)
-        )
-        self._left = deque(w for w in windows if w > self._done)
+        self._detector = detect.detector_of(parts, run.parameters, shard)
+        self._left = deque(w for w in run.windows if w > self._done)
         self._answers = WaitingAnswers()
 
     def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
@@ -130,8 +123,10 @@ class ShardRun:
         yield state_rows(self.shard, self._done, self._detector.dump())
 
     def _step(self, window_end: int, windows: Windows) -> None:
-        version, shards, rules = self._version, self._shards, self._rules
-        self._answers.add(detect.step(self._detector, self.shard, window_end, windows, version, shards, rules))
+        run = self._run
+        self._answers.add(
+            detect.step(self._detector, self.shard, window_end, windows, run.version, run.shards, run.rules)
+        )
         self._done = window_end
 
 

@@ -38,6 +38,7 @@ from models.rules.rule import Rule
 from pipelines.jobs import detect, detect_bounded
 from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
+from pipelines.jobs.detect_bounded import BoundedRun
 from pipelines.state.shard_journal import parts_of
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
@@ -594,7 +595,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
     state: dict[int, tuple[int, dict[str, bytes]]] = {}
     for windows in cut(story.windows, chance, most=30):
         begin = dict(state).get
-        work = detect_bounded.shard_by_shard(tuple(windows), QUICK, "live", SHARDS, begin)
+        work = detect_bounded.shard_by_shard(BoundedRun(tuple(windows), QUICK, "live", SHARDS, begin))
         after: dict[int, dict[str, bytes]] = defaultdict(dict)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(detect, "ANSWERS_AT_ONCE", chance.randint(1, 200))
