@@ -59,6 +59,14 @@ class Windows:
     def __len__(self) -> int:
         return len(self.series)
 
+    @property
+    def metrics(self) -> int:
+        """How many rows are of metrics: the first ones, as `counter/` and `gauge/` sort before `logs/` and `template/`.
+
+        Of rows of these four alone: labels, changes and rules have been taken out.
+        """
+        return bisect_left(self.series, "h")
+
     def span(self, beginning: str) -> slice:
         """The rows of series whose names begin so; `beginning` ends with a slash, and names are sorted."""
         after = beginning[:-1] + chr(ord("/") + 1)

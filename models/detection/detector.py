@@ -205,7 +205,7 @@ class ShardDetector:
         What there is no room for is no row of the answer.
         """
         state = self._state
-        names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
+        names, metrics = rows.series.tolist(), rows.metrics
         if names == self._named[0]:  # as nearly always, and much cheaper than looking each of them up
             return ShardWindow(now, rows, metrics, *self._named[1:]), []
         gauges, counts = state.gauges.index, state.counts.index
@@ -219,7 +219,7 @@ class ShardDetector:
                 gone = np.zeros(len(rows), dtype=bool)
                 gone[np.setdiff1d(missing, admitted)] = True
                 rows = rows.without(gone)
-                names, metrics = rows.series.tolist(), bisect_left(rows.series, "h")
+                names, metrics = rows.series.tolist(), rows.metrics
         gauge_rows = np.fromiter(map(gauges.__getitem__, names[:metrics]), dtype=np.int64, count=metrics)
         count_rows = np.fromiter(map(counts.__getitem__, names[metrics:]), dtype=np.int64, count=len(names) - metrics)
         self._named = names, gauge_rows, count_rows
@@ -242,7 +242,7 @@ class ShardDetector:
         if len(window.counts):
             present[state.counts.owner[0, window.counts]] = True
         if planned is not None:
-            hosts = {name.split("/", 2)[1] for name in rows.series[planned].tolist()}
+            hosts = {*map(host_of, rows.series[planned].tolist())}
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
         present[self._control.planned("hosts")] = False
         return present

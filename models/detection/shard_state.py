@@ -243,7 +243,7 @@ class ShardState:
 
         Answers the closing of episodes that were open on them.
         """
-        oldest = now - 86_400_000 * p.forget_days
+        oldest = now - DAY_MS * p.forget_days
         gone_gauges = self.gauges.matrix[col.SEEN] < oldest
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
         gone_hosts = self.host_column("seen") < oldest
@@ -272,8 +272,8 @@ class ShardState:
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self._forget_templates()
         self.renamed = True
-        known |= {f"host/{name}" for name in self.hosts.names} | {f"service/{name}" for name in self.contexts.names}
-        known |= {f"logs/{name}//" for name in self.hosts.names}
+        known |= {name for host in self.hosts.names for name in whole_of(host)}
+        known |= {f"service/{name}" for name in self.contexts.names}
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
@@ -346,8 +346,7 @@ class ShardState:
         self.context_column("first")[chosen["contexts"]] = now
         names = {self.gauges.names[row] for row in rows.tolist()}
         names |= {self.counts.names[row] for row in chosen["counts"].tolist()}
-        names |= {f"host/{self.hosts.names[row]}" for row in chosen["hosts"].tolist()}
-        names |= {f"logs/{self.hosts.names[row]}//" for row in chosen["hosts"].tolist()}
+        names |= {name for row in chosen["hosts"].tolist() for name in whole_of(self.hosts.names[row])}
         names |= {f"service/{self.contexts.names[row]}" for row in chosen["contexts"].tolist()}
         for name in names & self.trials.keys():
             del self.trials[name]
@@ -467,6 +466,11 @@ def columns_part(kinds: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> byt
 def host_of(name: str) -> str:
     """The quoted host in a series' name."""
     return name.split("/", 2)[1]
+
+
+def whole_of(host: str) -> tuple[str, str]:
+    """The series of a host as a whole, and of its log, by its quoted name."""
+    return f"host/{host}", f"logs/{host}//"
 
 
 def is_template(name: str) -> bool:

@@ -91,9 +91,8 @@ class Silence:
             host = unquote(state.hosts.names[row])
             name = build(Series("host", host))
             seen = float(state.host_column("seen")[row])
-            refused = (
-                2.0 * state.host_column("refused")[row] > seen + now
-            )  # not only at first, as of what was on the way
+            # In the latter half of the silence: what was refused at its beginning may have been on the way before it.
+            refused = 2.0 * state.host_column("refused")[row] > seen + now
             events += self._silent(
                 name,
                 HOST_SILENT,
@@ -150,9 +149,8 @@ class Silence:
             return missing, events
         trials, begun, asked, stayed = state.hosts.matrix[LOG_RUNS, rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, windows[rows] - at[rows])
-        missing[rows] = (surprise >= NOT_OBSERVED_NATS) | (
-            trials == 0
-        )  # of one that was given up nothing is known until it is back
+        # Of a log that was given up nothing is known until it is back.
+        missing[rows] = (surprise >= NOT_OBSERVED_NATS) | (trials == 0)
         surprise -= self._control.labels.demand("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
         found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
         if not found:
