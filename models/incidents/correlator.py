@@ -56,11 +56,12 @@ class Correlator:
                 self._absorb(incident)
             incident.forget(limits)
             if not incident.published:
-                found += (
-                    [incident.publish("open", window_end, limits, self._announced)] if incident.within_budget else []
-                )
-            elif incident.due(limits) > window_end and incident.worth_publishing(limits.growth, self._announced):
-                found.append(incident.publish("update", window_end, limits, self._announced))
+                status = "open" if incident.within_budget else None
+            else:
+                goes_on = incident.due(limits) > window_end
+                status = "update" if goes_on and incident.worth_publishing(limits.growth, self._announced) else None
+            if status is not None:
+                found.append(incident.publish(status, window_end, limits, self._announced))
         return found + self._close(window_end)
 
     @property
@@ -76,7 +77,10 @@ class Correlator:
         for event in events:
             owner = owners.get(event.id)
             if owner is not None:
-                owner.update(event) if event.id in owner.members else owner.take_back(event)
+                if event.id in owner.members:
+                    owner.update(event)
+                else:
+                    owner.take_back(event)
                 touched[owner.id] = owner
             elif not self._long_gone(event):
                 unknown.append(event)

@@ -204,7 +204,7 @@ class OpenIncident:
         """Make an event of what is known of it, and remember that."""
         members = list(self.members.values())
         ranked, kind = contributions(members), kind_of(members)
-        affected = len(self.role_hosts if self.role else self.hosts)
+        affected = self.affected
         population = max(self.population, affected) if self.role and self.population else None
         listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
@@ -242,10 +242,15 @@ class OpenIncident:
 
     def severity(self, kind: str) -> Severity:
         """How bad it is as it is now, as an incident of this kind."""
-        hosts, alike = len(self.role_hosts if self.role else self.hosts), self._alike()
+        alike = self._alike()
         share = alike / max(self.population, alike) if self.population > 1 else 0.0
         seconds = (self.end - self.start) / MILLIS
-        return severity(kind, expected(self.score, self.watched), hosts, share, seconds)
+        return severity(kind, expected(self.score, self.watched), self.affected, share, seconds)
+
+    @property
+    def affected(self) -> int:
+        """How many hosts it is about: of an incident of the fleet those that do what the fleet does."""
+        return len(self.role_hosts if self.role else self.hosts)
 
     def _alike(self) -> int:
         """How many hosts do what the fleet does in it, or what the strongest of its members does."""
@@ -286,9 +291,9 @@ class OpenIncident:
 
     def _peers(self, kind: str) -> str:
         """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
-        lead, alike = self._lead(), self._alike()
         if self.role or kind not in LASTING_KINDS or self.population < 2:
             return ""
+        lead, alike = self._lead(), self._alike()
         service = f" with {lead.role[1]}" if lead.role[1] else ""
         return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 

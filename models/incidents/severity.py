@@ -7,7 +7,7 @@
     reach     the larger of log10(hosts) / log10(30), and of the share of the hosts that could do the same
     duration  ln(minutes) / ln(60), between 0 and 1                  1: an hour or longer
 
-so that what may have to be repaired is minor from its first moment, one host alone is never critical, and most hosts of a service at
+so that what may have to be repaired is minor from its first moment, one host of many is never critical, and most hosts of a service at
 once are so from the beginning. Something new, or a new level that has become the normal one, is more to know than to repair.
 
 It fails where one host matters more than all others: the records do not say which.
