@@ -157,10 +157,10 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Remove a version: its topics, indices, checkpoints and manifest."""
-    from replay import versions  # loads Spark
+    from replay.drop import drop as drop_version  # loads Spark
 
     settings = connected(load(config, version=version))
-    gone = versions.drop(settings, yes=yes)
+    gone = drop_version(settings, yes=yes)
     if as_json:
         print_json({"version": version, "removed": yes, **gone})
         return

@@ -25,7 +25,8 @@ from models.core.parameters import DetectorParameters
 from models.records.index_names import INDEX_KINDS
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
-from replay import promote, run, versions
+from replay import promote, run
+from replay.drop import drop
 from replay.slices import RequestedRange
 
 VERSIONS = ("live", "v2", "v3")
@@ -313,7 +314,7 @@ def test_a_version_that_served_is_not_dropped(home: Settings) -> None:
     serving.write(home.home, Serving().then("v2", 20_000).then("v3", 30_000))
     for version, says in (("v2", "served for a time"), ("v3", "serves")):
         with pytest.raises(InputError, match=says):
-            versions.drop(home.model_copy(update={"version": version}), yes=True)
+            drop(home.model_copy(update={"version": version}), yes=True)
 
 
 def test_a_version_whose_jobs_run_is_not_dropped(home: Settings) -> None:
@@ -322,7 +323,7 @@ def test_a_version_whose_jobs_run_is_not_dropped(home: Settings) -> None:
         locks.only_here(own, ["detect"]),
         pytest.raises(InputError, match="detect of version v2 is run by another process"),
     ):
-        versions.drop(own, yes=True)
+        drop(own, yes=True)
 
 
 def test_a_version_that_is_replayed_or_run_elsewhere_is_not_replayed_here(home: Settings) -> None:

@@ -1,0 +1,74 @@
+"""Removes a version: its topics, indices, checkpoints and replay."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack, closing
+
+from elasticsearch import Elasticsearch
+from kafka import KafkaAdminClient
+
+from app.core.settings import Settings
+from app.kafka import topics
+from app.kafka.connection import open_admin
+from app.runtime import jobs
+from app.search.connection import elasticsearch_connection
+from app.search.mappings import drop_version, holders
+from app.versions import locks, serving
+from app.versions.replay_manifest import folder_of
+from models.records.index_names import INDEX_KINDS, alias_of
+from pipelines.errors import InputError
+
+
+def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
+    """Remove the topics, indices and folders of the settings' version; without `yes` only say which they are.
+
+    Raises InputError for version `live`, for one that serves or served, for one whose jobs run, or that is replayed now, and for one of
+    which there is nothing.
+    """
+    version = settings.version
+    if version == "live":
+        msg = (
+            "version live cannot be dropped: the live jobs write it; promote another one first, or stop using this home"
+        )
+        raise InputError(msg)
+    served = serving.read(settings.home)
+    if version in served.versions:
+        does = "serves" if version == served.version else "served for a time, and its results of that time are shown"
+        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows when versions served"
+        raise InputError(msg)
+    with ExitStack() as stack:
+        if yes:
+            stack.enter_context(locks.only_here(settings, jobs.NAMES))
+        client = stack.enter_context(open_admin(settings))
+        elastic = stack.enter_context(closing(elasticsearch_connection(settings).connect()))
+        there = found(settings, client, elastic)
+        if yes:
+            remove(there, client, elastic, version)
+        return there
+
+
+def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) -> dict[str, list[str]]:
+    """Names of the `topics`, `indices` and `folders` of a version. Raises InputError where there is none."""
+    version = settings.version
+    wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
+    indices = {name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))}
+    folders = [folder_of(settings), settings.checkpoint("detect").parent]
+    there = {
+        "topics": sorted(wanted & set(client.list_topics())),
+        "indices": sorted(indices),
+        "folders": [str(folder) for folder in folders if folder.is_dir()],
+    }
+    if not any(there.values()):
+        msg = f"there is nothing of version {version}: no topic, index or folder; see `kappa replay list`"
+        raise InputError(msg)
+    return there
+
+
+def remove(what: dict[str, list[str]], client: KafkaAdminClient, elastic: Elasticsearch, version: str) -> None:
+    """Remove what `found` has found of a version."""
+    if what["topics"]:
+        client.delete_topics(what["topics"])
+    drop_version(elastic, version)
+    for folder in what["folders"]:
+        shutil.rmtree(folder)
