@@ -266,7 +266,7 @@ def take_over(
     on_progress
         Called about once a second until the candidate has caught up.
     report
-        Gets a line for each at.
+        Gets a line for each step that takes long.
 
     Returns
     -------

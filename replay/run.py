@@ -96,7 +96,8 @@ def plan(
     Raises
     ------
     InputError
-        The version is one that jobs write, the range is outside the log, or the savepoint is of other topics, shards or windows.
+        The version is one that jobs write, or has a replay of something else; the range is outside the log, or the savepoint is of
+        other topics, shards or windows.
     """
     if settings.version == "live":
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
@@ -129,7 +130,10 @@ def plan(
         whole=whole,
         slices=tuple(slices(settings, whole, slice_records)),
         quarantine=quarantine.read(settings, until).end,
+        asked_ms=requested.asked_ms,
     )
+    if earlier is not None:
+        earlier.check_same_run(manifest)
     return ReplayPlan(settings, savepoint, manifest, earlier)
 
 
@@ -168,13 +172,12 @@ def replay(
     Raises
     ------
     InputError
-        The version has a replay of something else, or another process replays it, or runs its jobs.
+        Another process replays the version, or runs its jobs.
     DeterminismViolation
         The check came to other results than the first run.
     """
     settings, manifest = what.settings, what.manifest
     if what.earlier is not None:
-        what.earlier.check_same_run(manifest)
         manifest = what.earlier
     if manifest.complete:
         report(f"version {settings.version} is complete: running it again without writing")

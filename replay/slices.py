@@ -8,7 +8,6 @@ times of a partition may go back by `disorder`, that much more at the end.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +39,7 @@ class RequestedRange:
     """Where a run begins and ends: offsets by partition, or windows by time (epoch ms); None for all that there is.
 
     `from_ms` is the end of the last window that is not made, as a savepoint's watermark is. `quarantine_until` is the offset up to
-    which the topic `quarantine` counts.
+    which the topic `quarantine` counts. `asked_ms` is when the run was first asked for.
     """
 
     from_ms: int | None = None
@@ -48,6 +47,7 @@ class RequestedRange:
     from_offsets: Offsets | None = None
     to_offsets: Offsets | None = None
     quarantine_until: int | None = None
+    asked_ms: int | None = None
 
 
 def resolve(settings: Settings, requested: RequestedRange) -> Slice:
@@ -202,8 +202,8 @@ def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
 
 def pieces(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[int]) -> list[Slice]:
     """The whole, cut at window ends."""
-    edges = [whole.after, *cuts, whole.until]
-    return [piece(windowing, find, whole, a, b) for a, b in itertools.pairwise(edges) if b]
+    begins, ends = [whole.after, *cuts], [*cuts, whole.until]
+    return [piece(windowing, find, whole, after, until) for after, until in zip(begins, ends, strict=True)]
 
 
 def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:

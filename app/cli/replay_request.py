@@ -17,6 +17,7 @@ from app.cli.connection import connected
 from app.cli.output import progress_bar, report
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds, wall_clock
+from app.versions import replay_manifest
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
 from replay import from_manifest
@@ -89,7 +90,9 @@ def requested(settings: Settings, given: Mapping[str, str | None]) -> tuple[Sett
 
 
 def range_given(settings: Settings, given: Mapping[str, str | None]) -> RequestedRange:
-    """Times and offsets on the command line."""
+    """Times and offsets on the command line. Times back from now are those of the version's first start, so that the same arguments go on with it."""
+    earlier = replay_manifest.read(settings)
+    asked = wall_clock() if earlier is None or earlier.asked_ms is None else earlier.asked_ms
     from_offsets, to_offsets = (
         None
         if (text := given[name]) is None
@@ -97,11 +100,12 @@ def range_given(settings: Settings, given: Mapping[str, str | None]) -> Requeste
         for name in ("from_offsets", "to_offsets")
     )
     from_time, to_time = (
-        None if (text := given[name]) is None else moment_of(option(name), text) for name in ("from_time", "to_time")
+        None if (text := given[name]) is None else moment_of(option(name), text, asked)
+        for name in ("from_time", "to_time")
     )
     length = settings.windowing.window_seconds * 1000
     first_window = None if from_time is None else -(-from_time // length) * length
-    return RequestedRange(first_window, to_time, from_offsets, to_offsets)
+    return RequestedRange(first_window, to_time, from_offsets, to_offsets, asked_ms=asked)
 
 
 def option(name: str) -> str:
@@ -132,11 +136,11 @@ def read_json(option: str, text: str) -> dict[str, Any]:
     return found
 
 
-def moment_of(option: str, text: str) -> int:
-    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now such as `14d`, to 1970 at most."""
+def moment_of(option: str, text: str, now: int) -> int:
+    """Epoch milliseconds of ISO 8601 with a zone, or of a time back from now (epoch ms) such as `14d`, to 1970 at most."""
     back = re.fullmatch(r"-?(\d{1,9})([smhd])", text)
     if back:
-        return max(0, wall_clock() - int(back[1]) * UNITS[back[2]] * MILLIS)
+        return max(0, now - int(back[1]) * UNITS[back[2]] * MILLIS)
     return milliseconds(f"replay: {option}", text, ", or 14d, 2h, 30m back from now")
 
 

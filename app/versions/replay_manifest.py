@@ -84,7 +84,8 @@ class ReplayManifest:
     """A replay: its range and configuration, and the results of the slices that are done.
 
     `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
-    are those of the first start; `results` belong to the first of them, in order.
+    are those of the first start; `results` belong to the first of them, in order. `asked_ms` is when it was first asked for (epoch ms): from
+    then back count times such as `14d`, when it is asked for again.
     """
 
     version: str
@@ -97,6 +98,7 @@ class ReplayManifest:
     slices: tuple[Slice, ...]
     results: tuple[SliceResult, ...] = ()
     quarantine: int = 0
+    asked_ms: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -134,6 +136,7 @@ class ReplayManifest:
             "topics": self.topics,
             "savepoint": None if self.savepoint is None else self.savepoint.record(),
             "quarantine": self.quarantine,
+            "asked_ms": self.asked_ms,
             "whole": self.whole.record(),
             "slices": slices,
         }
@@ -157,6 +160,7 @@ class ReplayManifest:
             tuple(Slice.of(part) for part in record["slices"]),
             tuple(SliceResult(part["counts"], part["digests"], part["seconds"]) for part in done),
             int(record.get("quarantine", 0)),
+            record.get("asked_ms"),
         )
 
     def padded_results(self) -> list[SliceResult | None]:

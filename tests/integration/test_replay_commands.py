@@ -115,6 +115,7 @@ REFUSED = [
     ("replay diff live nobody", "no version 'nobody'.*live"),
     ("replay diff live half", "replay of version half is unfinished; run the same"),
     ("replay --version half --to-time 2026-01-05T00:10:00Z", "has a replay of another range .running."),
+    ("replay --version half --to-time 2026-01-05T00:10:00Z --dry-run", "has a replay of another range .running."),
     ("replay --version live", "version live is what the live jobs write"),
     (
         'replay --version x --from-offsets {"telemetry":{"0":99999999}}',

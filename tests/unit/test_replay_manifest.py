@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from app.cli.replay_request import range_given
 from app.core.settings import ControlSettings, Settings
+from app.core.timestamps import wall_clock
 from app.versions import replay_manifest
 from app.versions.pinned_configuration import configuration_of
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SavepointReference, Slice, SliceResult
@@ -47,6 +49,20 @@ def record_of(settings: Settings) -> dict[str, Any]:
     """As a file has it."""
     found: dict[str, Any] = json.loads(json.dumps(manifest_of(settings).record()))
     return found
+
+
+def test_a_time_back_from_now_is_that_of_the_first_start_when_a_replay_is_gone_on_with(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    given = dict.fromkeys(("from_time", "to_time", "from_offsets", "to_offsets")) | {"from_time": "2h"}
+    first = range_given(settings, given)
+    assert first.asked_ms == pytest.approx(wall_clock(), abs=60_000)
+    yesterday = wall_clock() - 86_400_000
+    replay_manifest.write(settings, replace(manifest_of(settings), asked_ms=yesterday))
+    again = range_given(settings, given)
+    assert again == range_given(settings, given)
+    assert again.from_ms is not None
+    assert 0 <= again.from_ms - (yesterday - 7_200_000) < 10_000
+    assert again.asked_ms == yesterday
 
 
 def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
