@@ -92,6 +92,9 @@ class PipelineResults:
     watermarks: dict[int, int] = field(default_factory=dict)
     late: int = 0
     dead_letters: int = 0
+    sent_until: int = (
+        0  # the end (epoch ms) of the last window that could be complete when the feeding stopped; 0 before that
+    )
 
     def scored_until(self, shards: int) -> int:
         """The end (epoch ms) of the last window that every shard has scored; 0 before all have scored one."""
@@ -184,11 +187,26 @@ def run_demo(
             table = judge(simulation.truth, simulation.fleet.hosts, results.episode_events, results.incidents, delay)
             documents = count_documents(own)
             result = as_json(table, results, simulation, load, runner, health, documents, len(receiver.taken))
+            left = not_judged(results.scored_until(own.windowing.shards), results.sent_until)
+            result["caught_up"] = left is None
     if until_notified:
         report(f"{result['incidents']} incidents so far, {result['notifications']} notifications delivered: ending")
     elif not json_only:
         show(console, table, result)
+        if left:
+            console.print(left, highlight=False)
     return result
+
+
+def not_judged(scored_until: int, sent_until: int) -> str | None:
+    """A sentence about what was sent and not judged when the time was over (epoch ms); None where nothing is left."""
+    if scored_until >= sent_until:
+        return None
+    judged = f"what was sent up to {local(scored_until):%H:%M:%S}" if scored_until else "nothing"
+    return (
+        f"the jobs have not caught up: they have judged {judged} of what was sent up to {local(sent_until):%H:%M:%S}. Faults "
+        "and changes after that count as missed; `kappa demo --minutes N` gives the jobs more time"
+    )
 
 
 def fleet_settings(seed: int, minutes: float) -> SimulatorSettings:
@@ -411,13 +429,14 @@ def watch(
             if results.incidents and enough():
                 return results
         load.stop()
-        last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds
+        last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds - 1000 * INTERVAL
+        results.sent_until = last
         report("stopped feeding; finishing the windows that are open")
         while not stopping.is_set() and time.monotonic() < deadline + GRACE_SECONDS:
             for incident in reader.poll(results):
                 report_incident(incident, report)
             check(runner, load)
-            if results.scored_until(shards) >= last - 1000 * INTERVAL and reader.is_all_read(runner):
+            if results.scored_until(shards) >= last and reader.is_all_read(runner):
                 break
         reader.poll(results)
         return results
