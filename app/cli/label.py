@@ -98,7 +98,7 @@ def incident_document(settings: Settings, incident: str) -> Mapping[str, Any]:
     found = documents(settings, "incidents", [incident])
     if incident not in found:
         msg = (
-            f"version {settings.version} has no incident {incident} in Elasticsearch; see its id in the topic incidents or "
+            f"version {settings.version} has no incident {incident} in Elasticsearch; see its id in `kappa watch --lines` or "
             "on the dashboard, name another --version, or name the series with --series"
         )
         raise InputError(msg)

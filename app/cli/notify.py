@@ -84,7 +84,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
     if found is None:
         msg = (
             f"version {settings.version} has no incident {identity} in its topic incidents; see its id on the dashboard or in "
-            "`kappa watch`, or name another --version"
+            "`kappa watch --lines`, or name another --version"
         )
         raise InputError(msg)
     routes, rules = Routes(settings.notify), RuleTail(settings)

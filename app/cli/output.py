@@ -24,6 +24,8 @@ from models.core.printable import printable, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
 
+PIPE_COLUMNS = 250  # a table in a file or a pipe may be so wide: a program does not find a name that is broken in two
+
 out = Console()
 err = Console(stderr=True)
 
@@ -123,7 +125,7 @@ def print_table(
         lines = ([cell] if isinstance(cell, str) else cell for cell in row)
         # rich would obey `[...]` in a string
         table.add_row(*(Text("\n".join(map(printable, own))) for own in lines))
-    out.print(table)
+    (out if out.is_terminal else Console(width=PIPE_COLUMNS)).print(table)
 
 
 def progress_bar(*columns: TextColumn) -> Progress:

@@ -90,7 +90,7 @@ class LineView:
     def _line(self, change: Change, incident: Record) -> str:
         hosts, reason, end = where(incident), why(incident), incident["window_end"]
         text = reason if reason.startswith(f"{hosts}: ") else f"{hosts}: {reason}"
-        text += f"; since {clock(incident['start'], end, self._zone)}"
+        text += f"; since {clock(incident['start'], end, self._zone)}; incident {incident['id']}"
         about = f"{incident.get('severity', ''):8} {incident['kind']:8}  {text}"
         return printable(f"{moment(end, self._zone)} {'OPEN' if change == 'open' else change:6} {about}")
 

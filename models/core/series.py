@@ -69,7 +69,8 @@ def parse(name: str) -> Series:
         case "service", [host, service]:
             return Series(kind, host, service)
     msg = (
-        f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(SERIES_KINDS)}"
+        f"not the name of a series: {name!r}; wanted kind/host/service/rest with kind one of {', '.join(SERIES_KINDS)}; "
+        "without a service its place is empty, as in gauge/web-1//load"
     )
     raise ValueError(msg)
 

@@ -140,6 +140,13 @@ def of_messages(text: str, capsys: pytest.CaptureFixture[str]) -> str:
     return printed.out + printed.err
 
 
+def test_a_name_in_a_pipe_is_not_broken_in_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """So `kappa savepoint list | grep NAME` finds it, however many columns there are."""
+    name = "before-the-upgrade-of-friday"
+    output.print_table("savepoints", ["name"] * 7, [[name] * 7])
+    assert capsys.readouterr().out.count(name) == 7
+
+
 def of_logs(text: str, capsys: pytest.CaptureFixture[str]) -> str:
     logs.configure()
     structlog.get_logger().error("record quarantined", reason=text, names=[text])
