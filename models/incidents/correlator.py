@@ -5,6 +5,7 @@ same metric or log level, or a log template. Novelties of one window that are li
 group that touches several incidents joins the one that was opened first: incidents are never merged, so that what was
 once published of an incident stays true. What many hosts begin at once is one incident of the fleet (`models.incidents.fleet`), apart from
 what some of them may have been in before. Incidents that chance may well have made are kept and not published (`models.incidents.budget`).
+A metric that is missing while its host reports joins with what begins until five minutes after it was found, however long it is missing.
 
 It fails where independent faults hit one host, or one metric of one service, at the same time: they become one
 incident. Without knowledge of the physical topology nothing in the records tells them apart.

@@ -23,7 +23,8 @@ class Member:
     """An episode within an incident. `role` is what other hosts may do as well, `host` whose it is.
 
     `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run. `fact` says that it
-    is no matter of chance: see `EpisodeEvent.is_fact`. `what` is strange in it, by `strength` widths of its interval, and may be seen `delay`
+    is no matter of chance: see `EpisodeEvent.is_fact`. `found` is when it was opened (epoch ms), or when it began if it had been forgotten
+    and is back. `what` is strange in it, by `strength` widths of its interval, and may be seen `delay`
     ms late: see `models.incidents.cause.Suspect`.
     """
 
@@ -44,6 +45,7 @@ class Member:
     what: str = ""
     strength: float = BORDER
     delay: float = 0.0
+    found: int = 0
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
@@ -75,6 +77,11 @@ class Member:
         """Whether the episode goes on. What is `new` or a `change` has happened and is over."""
         return self.open and self.kind in LASTING_KINDS
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is the silence of a metric of a host that otherwise reports."""
+        return self.kind == "silence" and self.series.startswith(("gauge/", "counter/"))
+
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> Member:
         """From JSON types."""
@@ -101,6 +108,7 @@ def member_of(event: EpisodeEvent) -> Member:
         what=what_of(event),
         strength=strength_of(event),
         delay=1000.0 * event.delay,
+        found=event.window_end if event.status == "open" else event.start,
     )
 
 

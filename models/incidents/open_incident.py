@@ -30,6 +30,7 @@ from models.records.records import (
 from models.records.schema import parsed, plain
 
 MILLIS = 1_000
+LINGER_SECONDS = 300  # for so long after it was found a metric that is missing is a reason to join what begins
 SETS = ("hosts", "services", "templates", "role_hosts", "going_on")
 
 
@@ -178,12 +179,15 @@ class OpenIncident:
         """For each key, the latest start with which an episode touches a member that has it.
 
         What chance may well have made is no reason to join what begins later: a weak episode that goes on touches for as long as one that
-        is over, from its start.
+        is over, from its start. That a metric is missing goes on for up to a day where an agent has dropped or renamed it, and says no
+        more of its host after some minutes.
         """
         until: dict[Key, float] = {}
         for member in self.members.values():
             ended = member.end if self.published else min(member.end, member.start)
             last = math.inf if member.lasts and self.published else ended + limits.join_seconds * MILLIS
+            if member.lasts and member.is_partial:
+                last = min(last, member.found + MILLIS * LINGER_SECONDS)
             for key in member.keys:
                 until[key] = max(last, until.get(key, -math.inf))
         return until

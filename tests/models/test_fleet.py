@@ -73,6 +73,23 @@ def test_what_the_same_hosts_do_next_is_the_same_incident() -> None:
     ]
 
 
+def test_a_fault_an_hour_after_a_metric_was_renamed_on_all_hosts_is_an_incident_of_its_own() -> None:
+    names = [f"h{n}" for n in range(20)]
+    story = [episode_event(f"gauge/{host}//load", 1, kind="silence", evidence=STRONG) for host in names]
+    story += [episode_event(f"gauge/{host}//load.1", 1, "close", kind="change", part="new metric") for host in names]
+    story += [episode_event(f"gauge/{host}/web/latency", 360, evidence=STRONG) for host in names[:3]]
+    story += [episode_event(f"host/{names[9]}", 720, kind="silence", evidence=STRONG)]
+    # an episode that had been forgotten and is back is no younger for that
+    again = {"start": 1, "kind": "silence", "evidence": 2 * STRONG}
+    story += [episode_event(f"gauge/{host}//load", 700, "update", **again) for host in names[5:]]
+    incidents = incidents_of(story, until=721, watched=WATCHED, max_members=15)
+    assert [(i.window_end, i.scope, i.affected) for i in incidents if i.status == "open"] == [
+        (at(1), "fleet", 20),
+        (at(360), "fleet", 3),
+        (at(720), "host", 1),
+    ]
+
+
 def test_an_incident_says_how_many_of_its_peers_do_the_same() -> None:
     story = [
         episode_event("gauge/a/web/latency", 1, evidence=STRONG),

@@ -157,6 +157,30 @@ def test_a_weak_episode_on_another_host_stays_out_of_an_incident() -> None:
     assert [i.hosts for i in incidents_of(story, 25, WATCHED)] == [["b"]]
 
 
+@pytest.mark.parametrize("name", ["gauge/vm-003/web/queue", "counter/vm-003//bytes"])
+def test_a_fault_long_after_a_metric_of_its_host_went_missing_is_an_incident_of_its_own(name: str) -> None:
+    story = [episode_event(name, 1, kind="silence"), episode_event(name, 300, "update", start=1, kind="silence")]
+    soon = [*story, episode_event(CPU, 31)]
+    assert len({i.id for i in incidents_of(soon, 320)}) == 1
+    late = [*story, episode_event(CPU, 32), episode_event(DISK, 310)]
+    assert brief(i for i in incidents_of(late, 320) if i.status == "open") == [
+        (1, "open", "silence"),
+        (32, "open", "anomaly"),
+    ]
+
+
+def test_what_begins_when_a_missing_metric_is_back_belongs_to_that() -> None:
+    missing = "gauge/vm-003/web/queue"
+    story = [episode_event(missing, 1, kind="silence"), episode_event(missing, 300, "close", start=1, kind="silence")]
+    assert len({i.id for i in incidents_of([*story, episode_event(CPU, 302)], 320)}) == 1
+
+
+def test_a_host_that_is_silent_holds_together_what_begins_on_it_however_long_it_is_silent() -> None:
+    silent = "host/vm-003"
+    story = [episode_event(silent, 1, kind="silence"), episode_event(silent, 300, "close", start=1, kind="silence")]
+    assert len({i.id for i in incidents_of([*story, episode_event(CPU, 250)], 320)}) == 1
+
+
 def test_what_is_new_or_a_change_does_not_hold_an_incident_open() -> None:
     new = episode_event("template/a/web/INFO/4f", 1, kind="new")
     change = episode_event("host/b", 1, kind="change")
