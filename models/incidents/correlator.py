@@ -19,8 +19,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from models.incidents.announced import Announced
-from models.incidents.fleet import Begun, Cluster, Onsets, clusters, coincidences
-from models.incidents.open_incident import MILLIS, OpenIncident
+from models.incidents.fleet import Begun, Cluster, Onsets, Rolls, clusters, coincidences
+from models.incidents.members import says_missing
+from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
@@ -36,7 +37,7 @@ class Correlator:
         self._parameters = parameters
         self._last = -1
         self._open: list[OpenIncident] = []
-        self._onsets = Onsets()
+        self._onsets, self._rolls = Onsets(), Rolls()
         self._announced = Announced()
 
     def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
@@ -130,11 +131,13 @@ class Correlator:
         self._open = [i for i in self._open if i.members]
 
     def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
-        """What the fleet does now: clusters of these episodes with those that are known already, of one role first."""
+        """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values()]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts)
+        self._rolls.learn(unknown)
+        found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
         everything: list[Begun] = [*unknown, *known]
         return found + [
             c for c in coincidences(everything, near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)
@@ -144,7 +147,7 @@ class Correlator:
         self,
         group: list[EpisodeEvent],
         own: list[Cluster],
-        within_reach: Mapping[Key, list[tuple[float, OpenIncident]]],
+        within_reach: Mapping[Key, list[tuple[Reach, OpenIncident]]],
     ) -> OpenIncident | None:
         """The open incident that a group belongs to; None opens a new one.
 
@@ -163,9 +166,9 @@ class Correlator:
         length = event.window_end - event.start
         return event.status == "close" and length > self._parameters.stale_seconds * MILLIS
 
-    def _reach(self) -> dict[Key, list[tuple[float, OpenIncident]]]:
+    def _reach(self) -> dict[Key, list[tuple[Reach, OpenIncident]]]:
         """For each key, the open incidents that have it, and the latest start that touches each."""
-        found: dict[Key, list[tuple[float, OpenIncident]]] = {}
+        found: dict[Key, list[tuple[Reach, OpenIncident]]] = {}
         for incident in self._open:
             for key, until in incident.touchable_until(self._parameters).items():
                 found.setdefault(key, []).append((until, incident))
@@ -196,6 +199,7 @@ class Correlator:
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
         state = {"format": STATE_FORMAT, "last": self._last, "onsets": vars(self._onsets)}
+        state["rolls"] = self._rolls.begun
         state["announced"] = self._announced.dump()
         state["open"] = [i.dump() for i in sorted(self._open, key=age)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -210,6 +214,7 @@ class Correlator:
         correlator = cls(parameters)
         correlator._last = state["last"]
         correlator._onsets = Onsets(**state["onsets"])
+        correlator._rolls = Rolls.load(state["rolls"])
         correlator._announced = Announced.load(state["announced"])
         correlator._open = [OpenIncident.load(i) for i in state["open"]]
         return correlator
@@ -249,12 +254,18 @@ def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[
 
 
 def oldest_touched(
-    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]
+    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]]
 ) -> OpenIncident | None:
     """The open incident that was opened first of those that an event of the group touches."""
     return min(touched_by(group, reach), key=age, default=None)
 
 
-def touched_by(group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[float, OpenIncident]]]) -> list[OpenIncident]:
+def touched_by(group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]]) -> list[OpenIncident]:
     """The open incidents that events of the group touch."""
-    return [i for event in group for key in event.keys for until, i in reach.get(key, []) if event.start <= until]
+    found = []
+    for event in group:
+        missing = says_missing(event.kind, event.series)
+        for key in event.keys:
+            within = reach.get(key, [])
+            found += [i for until, i in within if event.start <= (until.missing if missing else until.any)]
+    return found

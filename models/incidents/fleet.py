@@ -12,25 +12,33 @@ Episodes of *different* roles that begin together are a cluster where chance doe
 a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`), n hosts begin within a
 span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), and a cluster is what should happen less than once a year.
 
+Hosts that fall silent one after the other, as in a rolling restart, are a *roll*: each within `ROLL_SECONDS` of the one before, and more of
+them than chance brings together in that time once a year. So are hosts that appear, and hosts whose logs stop. A roll is one incident,
+which is over when nothing has come for so long, and is as severe as the hosts are many that are away at the same time.
+
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 
-It fails where a fault runs through a fleet slower than that: each host is an incident of its own, unless a service's metric,
-level or template holds them together. And where independent faults begin within the same minute on several hosts.
+It fails where another fault than such a silence runs through a fleet slower than that: each host is an incident of its own, unless a
+service's metric, level or template holds them together. And where independent faults begin within the same minute on several hosts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from scipy import special
 
 from models.records.records import Key
 
 LARGE = 10
-ANY_ROLE: Key = ("host", "", "any")  # of a cluster of different roles
+ROLL_SECONDS = 600
+ROLL_MEMORY_SECONDS = 3_600  # how far back a roll is looked at
+MOST_OF_ROLLS = 1_000  # episodes that are remembered for rolls
+HOST = "host"  # the first part of a role of whole hosts
+ANY_ROLE: Key = (HOST, "", "any")  # of a cluster of different roles
 YEAR_SECONDS = 365 * 86_400.0
 MEMORY_SECONDS = 86_400.0  # half-life of the rate of episodes
 
@@ -50,12 +58,13 @@ class Begun(Protocol):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hosts that began the same at once; `start` is that of the first."""
+    """Hosts that began the same at once, or one after the other if it `rolls`; `start` is that of the first."""
 
     role: Key
     start: int
     hosts: frozenset[str]
     episodes: frozenset[str]
+    rolls: bool = False
 
     @property
     def is_large(self) -> bool:
@@ -103,6 +112,47 @@ class Onsets:
         return bool(special.gammainc(hosts, expected) * YEAR_SECONDS / seconds < 1.0)
 
 
+class Onset(NamedTuple):
+    """An episode of a host that came or went, or whose log did."""
+
+    start: int
+    id: str
+    host: str
+    role: Key
+
+
+@dataclass
+class Rolls:
+    """Hosts that have come or gone lately, in the order of these moments."""
+
+    begun: list[Onset] = field(default_factory=list)
+
+    def learn(self, begun: Iterable[Begun]) -> None:
+        """Take in episodes that begin; those of another role than of a host as a whole are passed over."""
+        fresh = [Onset(e.start, e.id, e.host, e.role) for e in begun if e.role and e.role[0] == HOST]
+        if fresh:
+            found = sorted({*self.begun, *fresh})
+            oldest = found[-1].start - 1000 * ROLL_MEMORY_SECONDS
+            self.begun = [one for one in found if one.start >= oldest][-MOST_OF_ROLLS:]
+
+    def clusters(self, join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
+        """The rolls among them that chance does not make, largest first; none of hosts that began at once."""
+        found = []
+        for role in sorted({one.role for one in self.begun}):
+            for own in runs([one for one in self.begun if one.role == role], 1000 * ROLL_SECONDS):
+                hosts = frozenset(one.host for one in own)
+                seconds = (own[-1].start - own[0].start) / 1000 + ROLL_SECONDS
+                at_once = own[-1].start - own[0].start <= 2 * join_milliseconds
+                if len(hosts) >= fleet_hosts and not at_once and onsets.is_no_chance(len(hosts), seconds):
+                    found.append(Cluster(role, own[0].start, hosts, frozenset(one.id for one in own), rolls=True))
+        return sorted(found, key=lambda c: (-len(c.hosts), c.key))
+
+    @classmethod
+    def load(cls, begun: Iterable[Sequence[Any]]) -> Rolls:
+        """From JSON types."""
+        return cls([Onset(start, name, host, tuple(role)) for start, name, host, role in begun])
+
+
 def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
     """The clusters of different roles that chance does not make, largest first."""
     found = []
@@ -128,7 +178,7 @@ def clusters(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int)
     return sorted((c for c in found if len(c.hosts) >= fleet_hosts), key=lambda c: (-len(c.hosts), c.key))
 
 
-def runs(episodes: list[Begun], join_milliseconds: float) -> Iterator[list[Begun]]:
+def runs(episodes: Iterable[Begun], join_milliseconds: float) -> Iterator[list[Begun]]:
     """Episodes in order of their start, cut where the next one begins too late."""
     run: list[Begun] = []
     for episode in sorted(episodes, key=lambda e: (e.start, e.id)):

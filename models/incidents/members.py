@@ -112,6 +112,11 @@ def member_of(event: EpisodeEvent) -> Member:
     )
 
 
+def says_missing(kind: str, series: str) -> bool:
+    """Whether an episode of this kind says that a metric or log of a host is missing, and not the host."""
+    return kind == "silence" and not series.startswith("host/")
+
+
 def what_of(event: EpisodeEvent) -> str:
     """The metric of an episode, or another word for what is strange in it."""
     if event.metric or event.level:

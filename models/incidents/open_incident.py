@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from models.core.calls import Call
 from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
-from models.incidents.fleet import Cluster
+from models.incidents.fleet import ROLL_SECONDS, Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.incidents.severity import Severity, severity
@@ -34,6 +34,13 @@ LINGER_SECONDS = 300  # for so long after it was found a metric that is missing 
 SETS = ("hosts", "services", "templates", "role_hosts", "going_on")
 
 
+class Reach(NamedTuple):
+    """The latest start, epoch ms, with which an episode touches something: any, and one that says that a metric or log is missing."""
+
+    any: float
+    missing: float
+
+
 @dataclass
 class OpenIncident:
     """An incident that is not closed yet.
@@ -41,7 +48,8 @@ class OpenIncident:
     `published_*` is its state when it was last published, empty before that; `news` whether a series or host has joined since;
     `forgotten` how many members had to go, and `going_on` the ids of those of them whose end has not come. `watched` is the most that
     was watched in a window of its events, `calls` those by its services in the latest of these windows, `threshold` the score from which
-    on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so.
+    on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so; `rolls` whether they
+    do it one after the other, and `most` how many did it at the same time at most.
     """
 
     id: str
@@ -58,6 +66,8 @@ class OpenIncident:
     forgotten: int = 0
     threshold: float = 0.0
     role: Key = ()
+    rolls: bool = False
+    most: int = 0
     population: int = 0
     watched: Watched = NOTHING
     calls: list[Call] = field(default_factory=list)
@@ -108,7 +118,7 @@ class OpenIncident:
         for cluster in clusters:
             if cluster.role == (self.role or cluster.role):
                 self.news |= not self.role
-                self.role = cluster.role
+                self.role, self.rolls = cluster.role, self.rolls or cluster.rolls
                 add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
 
     def has(self, cluster: Cluster) -> bool:
@@ -155,6 +165,8 @@ class OpenIncident:
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
+            going_on = {m.host for m in self.members.values() if m.role == self.role and m.lasts}
+            self.most = max(self.most, len(going_on) + len(self.going_on))
             self.population = max(self.population, watched.population(self.role))
         elif self.members:
             self.population = watched.population(self._lead().role) if watched.hosts else self.population
@@ -173,23 +185,25 @@ class OpenIncident:
         """When it closes, unless something comes until then."""
         stale = [m.end + limits.stale_seconds * MILLIS for m in self.members.values() if m.lasts]
         stale += [self.end + limits.stale_seconds * MILLIS] if self.going_on else []
-        return max([self.end, *stale]) + limits.close_seconds * MILLIS
+        wait = max(limits.close_seconds, ROLL_SECONDS if self.rolls else 0)
+        return max([self.end, *stale]) + wait * MILLIS
 
-    def touchable_until(self, limits: CorrelationParameters) -> dict[Key, float]:
+    def touchable_until(self, limits: CorrelationParameters) -> dict[Key, Reach]:
         """For each key, the latest start with which an episode touches a member that has it.
 
         What chance may well have made is no reason to join what begins later: a weak episode that goes on touches for as long as one that
-        is over, from its start. That a metric is missing goes on for up to a day where an agent has dropped or renamed it, and says no
-        more of its host after some minutes.
+        is over, from its start. That a metric is missing goes on for up to a day where an agent has dropped or renamed it: it says no more of
+        what its host does after some minutes, but more may be missing for the same reason.
         """
-        until: dict[Key, float] = {}
+        until: dict[Key, Reach] = {}
         for member in self.members.values():
             ended = member.end if self.published else min(member.end, member.start)
-            last = math.inf if member.lasts and self.published else ended + limits.join_seconds * MILLIS
+            missing = last = math.inf if member.lasts and self.published else ended + limits.join_seconds * MILLIS
             if member.lasts and member.is_partial:
                 last = min(last, member.found + MILLIS * LINGER_SECONDS)
             for key in member.keys:
-                until[key] = max(last, until.get(key, -math.inf))
+                before = until.get(key, Reach(-math.inf, -math.inf))
+                until[key] = Reach(max(last, before.any), max(missing, before.missing))
         return until
 
     @property
@@ -247,9 +261,10 @@ class OpenIncident:
     def severity(self, kind: str) -> Severity:
         """How bad it is as it is now, as an incident of this kind."""
         alike = self._alike()
+        hosts = alike if self.role else self.affected
         share = alike / max(self.population, alike) if self.population > 1 else 0.0
         seconds = (self.end - self.start) / MILLIS
-        return severity(kind, expected(self.score, self.watched), self.affected, share, seconds)
+        return severity(kind, expected(self.score, self.watched), hosts, share, seconds)
 
     @property
     def affected(self) -> int:
@@ -257,7 +272,9 @@ class OpenIncident:
         return len(self.role_hosts if self.role else self.hosts)
 
     def _alike(self) -> int:
-        """How many hosts do what the fleet does in it, or what the strongest of its members does."""
+        """How many hosts do what the fleet does in it, in a roll at the same time, or what the strongest of its members does."""
+        if self.rolls:
+            return max(self.most, 1)
         if self.role:
             return len(self.role_hosts)
         lead = self._lead()
@@ -280,7 +297,10 @@ class OpenIncident:
         if not self.role:
             return ""
         service = f" with {self.role[1]}" if self.role[1] else ""
-        return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} at once: "
+        when = "at once"
+        if self.rolls:
+            when = "one after the other" + (f", up to {self.most:,} at once" if self.most > 1 else "")
+        return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} {when}: "
 
     def _first(self, ranked: list[Contribution]) -> Contribution:
         """What its sentence begins with: what the fleet does, else what makes it the kind that it is, else the strongest."""

@@ -7,7 +7,7 @@ from support.incident_stories import at, brief, episode_event, incidents_of
 from models.incidents.correlator import Correlator
 from models.incidents.fleet import Onsets, clusters
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import Watched, total
+from models.records.records import EpisodeEvent, Watched, total
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0
@@ -201,6 +201,65 @@ def test_hosts_of_different_services_are_apart_where_episodes_begin_all_the_time
     quiet, busy = (incidents_of(one, until=1_700, watched=WATCHED) for one in (story, restless + story))
     assert [i.scope for i in quiet] == ["fleet"]
     assert [i.scope for i in busy if i.start == at(1_700)] == ["host"] * 3
+
+
+DAY = 8_640  # windows
+
+
+def silent(host: str, window: int, windows: int) -> list[EpisodeEvent]:
+    """A host that is silent for some windows, and found so in the first of them."""
+    back = episode_event(f"host/{host}", window + windows, "close", start=window, kind="silence", evidence=STRONG)
+    return [episode_event(f"host/{host}", window, kind="silence", evidence=STRONG), back]
+
+
+def test_a_rolling_restart_is_one_incident_that_is_no_worse_than_what_is_away_at_once() -> None:
+    story = silent("a", 1, 5)
+    for n in range(40):
+        story += silent(f"h{n:02}", DAY + 18 * n, 5)
+    story += silent("b", DAY + 18 * 40 + 70, 5)
+    incidents = [i for i in incidents_of(story, until=DAY + 18 * 40 + 90, watched=WATCHED) if i.hosts != ["a"]]
+    opened = [i for i in incidents if i.status == "open"]
+    assert [(i.hosts, i.scope) for i in opened] == [
+        (["h00"], "host"),
+        (["h01"], "host"),
+        (["h02"], "fleet"),
+        (["b"], "host"),
+    ]
+    *_, last = [i for i in incidents if i.id == opened[2].id]
+    assert (last.status, last.affected, last.severity, last.end) == ("close", 40, "major", at(DAY + 18 * 39 + 5))
+    assert last.window_end == at(DAY + 18 * 39 + 5 + 60), "ten minutes later"
+    assert last.reason.startswith("40 of 1,200 hosts one after the other: h02: it is strange")
+
+
+def test_a_roll_goes_on_after_its_state_was_saved() -> None:
+    story = silent("a", 1, 5)
+    for n in range(12):
+        story += silent(f"h{n:02}", DAY + 18 * n, 5)
+    whole = incidents_of(story, until=DAY + 300, watched=WATCHED)
+    correlator = Correlator(CorrelationParameters())
+    found = []
+    for window in range(DAY + 301):
+        if window > DAY:
+            correlator = Correlator.load(correlator.dump(), CorrelationParameters())
+        found += correlator.step(at(window), [e for e in story if e.window_end == at(window)], WATCHED)
+    assert found == whole
+    assert whole[-1].affected == 12
+
+
+def test_hosts_that_are_away_by_turns_all_day_are_no_roll() -> None:
+    story = [event for n in range(200) for event in silent(f"h{n:03}", 36 * n, 5)]
+    incidents = incidents_of(story, until=36 * 200, watched=WATCHED)
+    assert {i.scope for i in incidents} == {"host"}
+    assert len({i.id for i in incidents}) == 200
+
+
+def test_hosts_that_fall_silent_at_once_are_no_roll() -> None:
+    story = silent("a", 1, 5)
+    for n in range(40):
+        story += silent(f"h{n:02}", DAY + n // 4, 60)
+    *_, last = incidents_of(story, until=DAY + 80, watched=WATCHED)
+    assert (last.status, last.severity, last.window_end) == ("close", "critical", at(DAY + 9 + 60 + 6))
+    assert last.reason.startswith("40 of 1,200 hosts at once: h00")
 
 
 def test_chance_brings_hosts_together_as_poisson_says() -> None:
