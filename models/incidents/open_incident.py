@@ -14,6 +14,7 @@ from models.incidents.cause import MOST_CAUSES, Suspect, rank
 from models.incidents.fleet import ROLL_SECONDS, Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
+from models.incidents.replacement import Replacements
 from models.incidents.severity import Severity, severity
 from models.records.records import (
     LASTING_KINDS,
@@ -49,7 +50,7 @@ class OpenIncident:
     `forgotten` how many members had to go, and `going_on` the ids of those of them whose end has not come. `watched` is the most that
     was watched in a window of its events, `calls` those by its services in the latest of these windows, `threshold` the score from which
     on it is published. `role` is what the fleet does, empty if it is not of the fleet, and `role_hosts` who does so; `rolls` whether they
-    do it one after the other, and `most` how many did it at the same time at most.
+    do it one after the other, and `most` how many did it at the same time at most. `replacements` are metrics that ended as others began.
     """
 
     id: str
@@ -77,6 +78,7 @@ class OpenIncident:
     role_hosts: set[str] = field(default_factory=set)
     going_on: set[str] = field(default_factory=set)
     members: dict[str, Member] = field(default_factory=dict)
+    replacements: Replacements = field(default_factory=Replacements)
 
     def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters) -> None:
         """Take in events about members, or about episodes that become members with them."""
@@ -90,6 +92,8 @@ class OpenIncident:
                 self.novelties += fresh
                 self.news |= fresh and event.series not in known
                 self._join(event, limits)
+                if fresh:
+                    self.replacements.learn(self.members[event.id], limits.max_hosts)
 
     def take_back(self, event: EpisodeEvent) -> None:
         """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again."""
@@ -147,6 +151,7 @@ class OpenIncident:
         """Take in a member of another incident, which was not published."""
         self.novelties += 1
         self.members[member.id] = member
+        self.replacements.learn(member, limits.max_hosts)
         add(self.hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
 
@@ -221,7 +226,7 @@ class OpenIncident:
     ) -> IncidentEvent:
         """Make an event of what is known of it, and remember that."""
         members = list(self.members.values())
-        ranked, kind = contributions(members), kind_of(members)
+        ranked, kind = contributions(members), self._kind()
         affected = self.affected
         population = max(self.population, affected) if self.role and self.population else None
         listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
@@ -271,6 +276,11 @@ class OpenIncident:
         """How many hosts it is about: of an incident of the fleet those that do what the fleet does."""
         return len(self.role_hosts if self.role else self.hosts)
 
+    def _kind(self) -> str:
+        """What kind of incident it is; metrics that have been replaced are a change, and outweigh nothing else."""
+        left = [m for m in self.members.values() if not self.replacements.has(m)]
+        return kind_of(left) if left or not self.members else "change"
+
     def _alike(self) -> int:
         """How many hosts do what the fleet does in it, in a roll at the same time, or what the strongest of its members does."""
         if self.rolls:
@@ -304,14 +314,14 @@ class OpenIncident:
 
     def _first(self, ranked: list[Contribution]) -> Contribution:
         """What its sentence begins with: what the fleet does, else what makes it the kind that it is, else the strongest."""
-        kind = kind_of(self.members.values())
+        kind = self._kind()
         does = {m.series for m in self.members.values() if self.role and m.role == self.role}
         return min(ranked, key=lambda c: (c.series not in does, c.kind != kind))
 
     def _lead(self) -> Member:
         """The strongest of the members that make it what kind it is."""
-        kind = kind_of(self.members.values())
-        return min((m for m in self.members.values() if m.kind == kind), key=lambda m: (-m.weight, m.id))
+        kind = self._kind()
+        return min(self.members.values(), key=lambda m: (m.kind != kind, -m.weight, m.id))
 
     def _peers(self, kind: str) -> str:
         """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
@@ -324,7 +334,7 @@ class OpenIncident:
     def worth_publishing(self, growth: float, announced: Announced) -> bool:
         """Whether something has come that its reader does not know."""
         grown = self.score > 0 and self.score >= growth * self.published_score
-        kind = kind_of(self.members.values())
+        kind = self._kind()
         other = kind != self.published_kind
         worse = SEVERITIES.index(self.severity(kind).word) > SEVERITIES.index(self.published_severity)
         return self.news or grown or other or worse or named(self.causes(announced)) != self.published_cause
@@ -332,7 +342,8 @@ class OpenIncident:
     def dump(self) -> dict[str, Any]:
         """As JSON types."""
         members = sorted(self.members.values(), key=lambda m: m.id)
-        names = {name: sorted(getattr(self, name)) for name in SETS}
+        names: dict[str, Any] = {name: sorted(getattr(self, name)) for name in SETS}
+        names["replacements"] = self.replacements.places
         return {**vars(self), **names, "watched": plain(self.watched), "members": [vars(m) for m in members]}
 
     @classmethod
@@ -341,6 +352,7 @@ class OpenIncident:
         members = {m["id"]: Member.load(m) for m in data["members"]}
         names: dict[str, Any] = {name: set(data[name]) for name in SETS}
         more = {"watched": parsed(Watched, data["watched"]), "role": tuple(data["role"]), "members": members}
+        more["replacements"] = Replacements(data["replacements"])
         more["calls"] = [(caller, callee) for caller, callee in data["calls"]]
         return cls(**{**data, **names, **more})
 

@@ -90,6 +90,44 @@ def test_a_fault_an_hour_after_a_metric_was_renamed_on_all_hosts_is_an_incident_
     ]
 
 
+def upgrade(ended: int, begun: int, later: int = 0) -> list[EpisodeEvent]:
+    """On each of 20 hosts metrics end, and others begin so many windows later."""
+    names = [f"h{n:02}" for n in range(20)]
+    story = [
+        episode_event(f"gauge/{host}//new-{n}", 1 + later, "close", start=1 + later, kind="change", part="new metric")
+        for host in names
+        for n in range(begun)
+    ]
+    story += [
+        episode_event(f"gauge/{host}//old-{n}", 5 + later, "open", start=1, kind="silence", evidence=STRONG)
+        for host in names
+        for n in range(ended)
+    ]
+    return story + [
+        episode_event(f"gauge/{host}//old-0", 40, "update", start=1, kind="silence", evidence=2 * STRONG)
+        for host in names
+    ]
+
+
+@pytest.mark.parametrize("remembered", [500, 30])
+def test_metrics_that_end_as_others_begin_are_a_change_of_what_is_collected(remembered: int) -> None:
+    incidents = incidents_of(upgrade(2, 3), until=41, watched=WATCHED, max_members=remembered)
+    assert {(i.kind, i.severity) for i in incidents} <= {("change", "info"), ("change", "minor")}
+    assert (incidents[-1].affected, incidents[-1].novelties, len({i.id for i in incidents})) == (20, 100, 1)
+
+
+def test_a_fault_among_metrics_that_are_replaced_is_none_of_them() -> None:
+    story = [*upgrade(2, 3), *(episode_event(f"host/h{n:02}", 8, kind="silence", evidence=STRONG) for n in range(20))]
+    last = incidents_of(story, until=41, watched=WATCHED)[-1]
+    assert (last.kind, last.severity) == ("silence", "critical")
+
+
+@pytest.mark.parametrize(("ended", "begun", "later"), [(1, 0, 0), (3, 2, 0), (1, 1, 31)])
+def test_metrics_that_end_without_as_many_that_begin_are_a_silence(ended: int, begun: int, later: int) -> None:
+    last = incidents_of(upgrade(ended, begun, later), until=41, watched=WATCHED)[-1]
+    assert (last.kind, last.severity) == ("silence", "critical")
+
+
 def test_an_incident_says_how_many_of_its_peers_do_the_same() -> None:
     story = [
         episode_event("gauge/a/web/latency", 1, evidence=STRONG),
