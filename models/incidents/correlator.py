@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from models.incidents.announced import Announced
-from models.incidents.fleet import Begun, Cluster, Onsets, Rolls, clusters, coincidences
+from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters, coincidences
 from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
@@ -50,7 +50,7 @@ class Correlator:
         ordered = sorted(events, key=lambda event: event.order)
         if ordered or watched.changes or watched.topology:  # other windows may be stepped through, or not
             self._announced.learn(window_end, watched)
-        for incident in self._take_in(ordered, window_end):
+        for incident in self._take_in(ordered, window_end, watched):
             if not incident.members:  # an older one has absorbed them
                 continue
             incident.weigh(watched, limits, self._announced)
@@ -71,7 +71,7 @@ class Correlator:
         """How many published incidents are open, by the severity that was published last."""
         return dict(Counter(i.published_severity for i in self._open if i.published))
 
-    def _take_in(self, events: list[EpisodeEvent], window_end: int) -> list[OpenIncident]:
+    def _take_in(self, events: list[EpisodeEvent], window_end: int, watched: Watched) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""
         owners = {i: incident for incident in self._open for i in (*incident.members, *incident.going_on)}
         touched: dict[str, OpenIncident] = {}
@@ -87,7 +87,7 @@ class Correlator:
             elif not self._long_gone(event):
                 unknown.append(event)
         if unknown:
-            at_once = self._at_once(unknown)
+            at_once = self._at_once(unknown, watched.population((HOST,)))
             alone = {e.id for e in unknown} - {episode for cluster in at_once for episode in cluster.episodes}
             self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
@@ -130,12 +130,12 @@ class Correlator:
                 incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
 
-    def _at_once(self, unknown: list[EpisodeEvent]) -> list[Cluster]:
+    def _at_once(self, unknown: list[EpisodeEvent], in_all: int) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values()]
-        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts)
+        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
         self._rolls.learn(unknown)
         found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
         everything: list[Begun] = [*unknown, *known]

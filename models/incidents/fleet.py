@@ -3,7 +3,8 @@
 The role of an episode is the service of its host and its metric, log level or template; of a host or service as a whole, that it
 comes or goes. Episodes of a role are a cluster while each begins within `join_seconds` of the one before. A cluster of
 `fleet_hosts` different hosts is of the fleet. Two would not do: where five hosts a day begin a false episode of some role, two of them
-fall together within a minute about once a day over fifty roles, three about once a year.
+fall together within a minute about once a day over fifty roles, three about once a year. Of two hosts in all, both
+that come or go at once are the fleet.
 
 A host that began earlier keeps its own incident while the cluster has fewer than ten hosts, since that may be coincidence.
 From ten on it moves into the fleet's incident, unless its own was published.
@@ -164,8 +165,10 @@ def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: 
     return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 
 
-def clusters(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int) -> list[Cluster]:
-    """The clusters that are of the fleet, largest first."""
+def clusters(
+    begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, hosts_in_all: int = 0
+) -> list[Cluster]:
+    """The clusters that are of the fleet, largest first. Where there are fewer hosts in all, all that come or go at once are one."""
     by_role: dict[Key, list[Begun]] = {}
     for episode in begun:
         if episode.role:
@@ -175,7 +178,9 @@ def clusters(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int)
         for role, episodes in by_role.items()
         for own in runs(episodes, join_milliseconds)
     ]
-    return sorted((c for c in found if len(c.hosts) >= fleet_hosts), key=lambda c: (-len(c.hosts), c.key))
+    every = min(fleet_hosts, hosts_in_all) if hosts_in_all > 1 else fleet_hosts
+    large = (c for c in found if len(c.hosts) >= (every if c.role[0] == HOST else fleet_hosts))
+    return sorted(large, key=lambda c: (-len(c.hosts), c.key))
 
 
 def runs(episodes: Iterable[Begun], join_milliseconds: float) -> Iterator[list[Begun]]:

@@ -151,6 +151,16 @@ def test_two_hosts_are_no_fleet() -> None:
     assert found == [("host", ["a"]), ("host", ["b"])]
 
 
+def test_both_hosts_of_a_fleet_of_two_are_all_of_it() -> None:
+    story = [episode_event(f"host/{host}", 1, kind="silence", evidence=STRONG) for host in "ab"]
+    two, three = (Watched(20, n, 10.0, {"web": n}, hosts_lately=n) for n in (2, 3))
+    (incident,) = incidents_of(story, until=1, watched=two)
+    assert (incident.scope, incident.affected, incident.population) == ("fleet", 2, 2)
+    assert incident.reason.startswith("2 of 2 hosts at once: ")
+    assert [i.scope for i in incidents_of(story[:1], until=1, watched=two)] == ["host"]
+    assert [i.scope for i in incidents_of(story, until=1, watched=three)] == ["host", "host"]
+
+
 def test_hosts_that_fall_silent_together_are_one_incident() -> None:
     story = [episode_event(f"host/{name}", 1, kind="silence", evidence=STRONG) for name in ("a", "b", "c")]
     story.append(episode_event("host/d", 12, kind="change", evidence=STRONG))
