@@ -136,8 +136,8 @@ class Correlator:
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values()]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
-        self._rolls.learn(unknown)
-        found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
+        if self._rolls.learn(unknown):
+            found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
         everything: list[Begun] = [*unknown, *known]
         return found + [
             c for c in coincidences(everything, near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)

@@ -128,13 +128,14 @@ class Rolls:
 
     begun: list[Onset] = field(default_factory=list)
 
-    def learn(self, begun: Iterable[Begun]) -> None:
-        """Take in episodes that begin; those of another role than of a host as a whole are passed over."""
+    def learn(self, begun: Iterable[Begun]) -> bool:
+        """Take in episodes that begin; those of another role than of a host as a whole are passed over. Answers whether there were others."""
         fresh = [Onset(e.start, e.id, e.host, e.role) for e in begun if e.role and e.role[0] == HOST]
         if fresh:
             found = sorted({*self.begun, *fresh})
             oldest = found[-1].start - 1000 * ROLL_MEMORY_SECONDS
             self.begun = [one for one in found if one.start >= oldest][-MOST_OF_ROLLS:]
+        return bool(fresh)
 
     def clusters(self, join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
         """The rolls among them that chance does not make, largest first; none of hosts that began at once."""

@@ -521,7 +521,10 @@ class IncidentEvent:
     kind: Annotated[str, Doc("What its episodes make it.", values=EPISODE_KINDS)]
     scope: Annotated[
         str,
-        Doc("`fleet` if many hosts do the same at once, else the hosts it reaches.", values=("host", "hosts", "fleet")),
+        Doc(
+            "`fleet` if many hosts do the same at once, or come or go one after the other, else the hosts it reaches.",
+            values=("host", "hosts", "fleet"),
+        ),
     ]
     start: Annotated[
         int,
