@@ -88,7 +88,8 @@ class Correlator:
                 unknown.append(event)
         if unknown:
             at_once = self._at_once(unknown, watched.population((HOST,)))
-            alone = {e.id for e in unknown} - {episode for cluster in at_once for episode in cluster.episodes}
+            together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
+            alone = {e.id for e in unknown} - together
             self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.

@@ -14,8 +14,9 @@ a collector has no role of its own. With lambda episodes a second in the fleet, 
 span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), and a cluster is what should happen less than once a year.
 
 Hosts that fall silent one after the other, as in a rolling restart, are a *roll*: each within `ROLL_SECONDS` of the one before, and more of
-them than chance brings together in that time once a year. So are hosts that appear, and hosts whose logs stop. A roll is one incident,
-which is over when nothing has come for so long, and is as severe as the hosts are many that are away at the same time.
+them than chance brings together in that time once a year, by what was known before it. So are hosts that appear, and hosts whose logs stop. A
+roll is one incident, which is over when nothing has come for so long, and is as severe as the hosts are many that are away at the same time.
+Hosts that are away by turns all day are a roll for the first hours, until that is known of the fleet.
 
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 
@@ -36,7 +37,7 @@ from models.records.records import Key
 
 LARGE = 10
 ROLL_SECONDS = 600
-ROLL_MEMORY_SECONDS = 3_600  # how far back a roll is looked at
+ROLL_MEMORY_SECONDS = 3 * 3_600  # how far back a roll is looked at; raising it takes more to be usual
 MOST_OF_ROLLS = 1_000  # episodes that are remembered for rolls
 HOST = "host"  # the first part of a role of whole hosts
 ANY_ROLE: Key = (HOST, "", "any")  # of a cluster of different roles
@@ -112,6 +113,11 @@ class Onsets:
         expected = self.rate * seconds
         return bool(special.gammainc(hosts, expected) * YEAR_SECONDS / seconds < 1.0)
 
+    def without(self, begun: int, seconds: float) -> Onsets:
+        """What is known without the last episodes, so many in so many seconds, which are not to explain themselves."""
+        since = min(self.since + round(1000 * seconds), self.last)
+        return Onsets(max(self.number - begun, 0.0), since, self.last)
+
 
 class Onset(NamedTuple):
     """An episode of a host that came or went, or whose log did."""
@@ -145,7 +151,8 @@ class Rolls:
                 hosts = frozenset(one.host for one in own)
                 seconds = (own[-1].start - own[0].start) / 1000 + ROLL_SECONDS
                 at_once = own[-1].start - own[0].start <= 2 * join_milliseconds
-                if len(hosts) >= fleet_hosts and not at_once and onsets.is_no_chance(len(hosts), seconds):
+                before = onsets.without(len(hosts), (own[-1].start - own[0].start) / 1000)
+                if len(hosts) >= fleet_hosts and not at_once and before.is_no_chance(len(hosts), seconds):
                     found.append(Cluster(role, own[0].start, hosts, frozenset(one.id for one in own), rolls=True))
         return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 

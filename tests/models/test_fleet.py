@@ -294,11 +294,19 @@ def test_a_roll_goes_on_after_its_state_was_saved() -> None:
     assert whole[-1].affected == 12
 
 
-def test_hosts_that_are_away_by_turns_all_day_are_no_roll() -> None:
+def test_a_slow_roll_in_a_fleet_of_which_nothing_was_known_does_not_explain_itself() -> None:
+    incidents = incidents_of([e for n in range(40) for e in silent(f"h{n:02}", 9 * n, 5)], until=500, watched=WATCHED)
+    assert [i.scope for i in incidents if i.status == "open"] == ["host"] * 4 + ["fleet"]
+    assert (incidents[-1].affected, incidents[-1].severity) == (40, "major")
+
+
+def test_hosts_that_are_away_by_turns_all_day_are_no_roll_once_that_is_known() -> None:
     story = [event for n in range(200) for event in silent(f"h{n:03}", 36 * n, 5)]
     incidents = incidents_of(story, until=36 * 200, watched=WATCHED)
-    assert {i.scope for i in incidents} == {"host"}
-    assert len({i.id for i in incidents}) == 200
+    opened = [i for i in incidents if i.status == "open"]
+    late = [i for i in opened if i.window_end >= at(6 * 360)]
+    assert [i.scope for i in opened].count("fleet") == 1
+    assert [i.scope for i in late] == ["host"] * 140, "six hours later each is an incident of its own"
 
 
 def test_hosts_that_fall_silent_at_once_are_no_roll() -> None:
