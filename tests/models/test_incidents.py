@@ -169,6 +169,14 @@ def test_a_fault_long_after_a_metric_of_its_host_went_missing_is_an_incident_of_
     ]
 
 
+@pytest.mark.parametrize("name", ["gauge/vm-003/web/users", "logs/vm-003//"])
+def test_what_else_goes_missing_on_the_host_of_a_missing_metric_belongs_to_that(name: str) -> None:
+    story = [episode_event("gauge/vm-003/web/queue", 1, kind="silence"), episode_event(name, 300, kind="silence")]
+    assert len({i.id for i in incidents_of(story, 320)}) == 1
+    gone = [story[0], episode_event("host/vm-003", 300, kind="silence")]
+    assert len({i.id for i in incidents_of(gone, 320)}) == 2
+
+
 def test_what_begins_when_a_missing_metric_is_back_belongs_to_that() -> None:
     missing = "gauge/vm-003/web/queue"
     story = [episode_event(missing, 1, kind="silence"), episode_event(missing, 300, "close", start=1, kind="silence")]
