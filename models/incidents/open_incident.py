@@ -308,7 +308,7 @@ class OpenIncident:
             return ""
         service = f" with {self.role[1]}" if self.role[1] else ""
         when = "at once"
-        if self.rolls:
+        if self.rolls and self.most < affected:
             when = "one after the other" + (f", up to {self.most:,} at once" if self.most > 1 else "")
         return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} {when}: "
 
