@@ -309,6 +309,12 @@ def test_hosts_that_are_away_by_turns_all_day_are_no_roll_once_that_is_known() -
     assert [i.scope for i in late] == ["host"] * 140, "six hours later each is an incident of its own"
 
 
+def test_all_that_are_away_at_the_same_time_are_so_at_once_however_they_went() -> None:
+    story = [e for n in range(12) for e in silent(f"h{n:02}", DAY + (n > 5) * 30, 300)]
+    last = incidents_of([*silent("a", 1, 5), *story], until=DAY + 200, watched=WATCHED)[-1]
+    assert last.reason.startswith("12 of 1,200 hosts at once: ")
+
+
 def test_hosts_that_fall_silent_at_once_are_no_roll() -> None:
     story = silent("a", 1, 5)
     for n in range(40):
