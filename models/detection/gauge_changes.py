@@ -12,6 +12,7 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series
 from models.detection import change_point, reasons
 from models.detection.change_point import EXPLANATIONS, CandidateRows, ChangeParameters
+from models.detection.compiled_changes import FARTHEST
 from models.detection.gauge_detector import GaugeScores
 from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
@@ -97,7 +98,7 @@ class GaugeChanges:
         if scores.quiet and not began and not len(candidates):
             return {}
         x, typical = scores.value, scores.typical
-        scale = (scores.upper - typical) / self._reach
+        scale = np.maximum((scores.upper - typical) / self._reach, np.abs(x - typical) / FARTHEST)
         known = np.isfinite(x) & (scale > 0) & ~scores.not_learnt
         has_episode, is_candidate = self._marked(list(began))[index], self._marked(candidates.rows)[index]
         candidates.open(index[~is_candidate & (scores.strays | (known & has_episode))])

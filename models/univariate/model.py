@@ -237,14 +237,14 @@ class Univariate:
     def settle(self, row: int) -> None:
         """Reset the recent means of a series to those of its robust memory."""
         hot = self.state.hot
-        hot["fast"][0, row] = hot["robust_mean"][VALUE, row]
+        hot["fast"][0, row] = self._resting(row, float(hot["robust_mean"][VALUE, row]))
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
 
     def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
         """Make `level` the new normal of a series, for a change that was recognised.
 
-        The typical value moves there. Its spread grows with the level (at most `MOST_GROWTH` times), and its weight falls to
-        `ADOPTED_ROWS`. If people have called the level `healthy`, the other robust features move as well; else they learn it over
+        The typical value moves there, and the unit of the log level with it. Its spread grows with the level (at most `MOST_GROWTH` times), and its
+        weight falls to `ADOPTED_ROWS`. If people have called the level `healthy`, the other robust features move as well; else they learn it over
         some days, as they learn anything unusual, and meanwhile its host is not healthy.
 
         The memory that learns everything moves as well. A young series, and one that moves by an order of magnitude, loses most of its
@@ -262,7 +262,9 @@ class Univariate:
             Whether the level is known to be healthy.
         """
         hot, cold = self.state.hot, self.state.cold
-        before = hot["robust_mean"][VALUE, row]
+        before, level = hot["robust_mean"][VALUE, row], self._resting(row, level)
+        unit = self._unit(row)
+        self._resize(row, abs(level) - abs(before), abs(level))
         growth = float(np.clip(abs(level / before), 1.0, MOST_GROWTH)) if before else 1.0
         hot["robust_mean"][VALUE, row] = level
         hot["robust_sums"][VALUE, row] *= growth**2
@@ -271,6 +273,11 @@ class Univariate:
             moved = slice(None)
             self._stand(row, level, "robust_mean")
             hot["robust_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
+        else:  # the healthy level, in the new unit, which does not follow for days: learnt anew as fast as the value
+            was, now = (features.log_level(before, least) for least in (unit, self._unit(row)))
+            hot["robust_mean"][LOG_LEVEL, row] += now - was
+            one = slice(LOG_LEVEL, LOG_LEVEL + 1)
+            _loosen(hot["robust_weight"][one], hot["robust_sums"][one], row)
         _loosen(hot["robust_weight"][moved], hot["robust_sums"][moved], row)
         self.settle(row)
         self._stand(row, level, "mean")
@@ -284,11 +291,28 @@ class Univariate:
             _loosen(hot["weight"], hot["sums"][:WITHIN], row)
         self.state.cold_changed = True
 
+    def _resting(self, row: int, level: float) -> float:
+        """The last value of a series where it is no farther than the least spread from `level`, else `level`."""
+        hot = self.state.hot
+        last = float(hot["previous"][0, row])
+        least = features.least_spread({name: hot[name][0, row] for name in features.OF_SPREAD})
+        return last if abs(last - level) <= least else level
+
+    def _resize(self, row: int, more: float, least: float) -> None:
+        """Move the long-run size of a series by `more`, to at least `least`: else the unit of its log level would follow for days."""
+        hot = self.state.hot
+        weight = hot["long_weight"][0, row]
+        hot["long_size"][0, row] = max(hot["long_size"][0, row] / weight + more, least) * weight
+
+    def _unit(self, row: int) -> Floats:
+        """Unit of the log level of a series, in that of its values."""
+        hot = self.state.hot
+        return features.offset(hot["long_size"][0, row] / hot["long_weight"][0, row])
+
     def _stand(self, row: int, level: float, mean: str) -> None:
         """Set the log level and the fast mean of a memory to `level`."""
         hot = self.state.hot
-        size = hot["long_size"][0, row] / hot["long_weight"][0, row]
-        hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), features.offset(size))
+        hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), self._unit(row))
         hot[mean][FAST, row] = level
 
     def _is_young(self, row: int) -> bool:
@@ -299,7 +323,7 @@ class Univariate:
     def widen(self, row: int, factor: float) -> None:
         """Multiply the spread of a series by `factor`, for a change of spread that was recognised.
 
-        The memory that learns everything is widened only if the series is young.
+        The memory that learns everything is widened only if the series is young; its roughness is that of now in any case.
         """
         hot = self.state.hot
         growth = float(np.clip(factor, 1 / MOST_GROWTH, MOST_GROWTH)) ** 2
@@ -308,9 +332,9 @@ class Univariate:
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         rough = np.float32(np.log1p(hot["rough"][0, row] / hot["rough_weight"][0, row] / least))
         hot["robust_mean"][ROBUST_FEATURES.index(ROUGH), row] = rough
+        hot["mean"][ROUGH, row] = rough
         if self._is_young(row):
             hot["sums"][[LOG_LEVEL, STEP, FAST, RHYTHM], row] *= growth
-            hot["mean"][ROUGH, row] = rough
 
 
 def _scores(out: Floats) -> UnivariateScores:

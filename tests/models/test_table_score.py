@@ -39,6 +39,33 @@ def test_an_episode_that_lasts_raises_one_alarm() -> None:
     assert found[125].since == BEGIN + STEP * 120  # the begin of the window that ends with row 120
 
 
+@pytest.mark.parametrize(("usual", "then", "lasts"), [(0.0, 1.0, None), (0.0, 1.0, 10), (3.0, 4.0, 1)])
+def test_a_gauge_that_stands_still_raises_one_alarm_and_one_change_where_it_moves(
+    usual: float, then: float, lasts: int | None
+) -> None:
+    """Ten days at one value, then for so many rows at another, or for good: replicas, limits, a count of what is broken."""
+    days, moves = 14, 10 * 288 + 170
+    values = np.full(days * 288, usual)
+    values[moves : None if lasts is None else moves + lasts] = then
+    found = answers_of(TableScorer(["v"], DetectorParameters(window_seconds=300), host=False), values[:, None])
+    kinds = [row.kind for row in found if row.novelty]
+    assert kinds == (["anomaly"] if lasts else ["anomaly", "change"])
+    assert found[moves].novelty
+    assert found[-1].typical == pytest.approx(usual if lasts else then, abs=1e-3)
+
+
+def test_noise_that_halves_for_good_is_no_new_anomaly_once_it_is_adopted() -> None:
+    rng, days, halves = np.random.default_rng(3), 14, 10 * 288
+    values, wanders = rng.normal(0, 1, days * 288), rng.normal(0, 0.34, days * 288)
+    for k in range(1, len(wanders)):
+        wanders[k] += 0.944 * wanders[k - 1]  # half forgotten in an hour
+    wanders[0] = 0.0
+    values += wanders
+    values[halves:] /= 2
+    found = answers_of(TableScorer(["v"], DetectorParameters(window_seconds=300), host=False), 60 + values[:, None])
+    assert [row.kind for row in found[halves:] if row.novelty] == ["anomaly", "change"]
+
+
 def test_a_row_above_the_threshold_that_opens_no_episode_has_an_anomaly_score_below_it() -> None:
     values = np.random.default_rng(3).normal(20, 1, 700)
     values[690:] += 60

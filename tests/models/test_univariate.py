@@ -372,6 +372,15 @@ def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None
         assert level_at(9) - before == pytest.approx(moves, abs=1)
 
 
+def test_a_level_that_is_adopted_is_the_unit_of_the_log_level_at_once() -> None:
+    u = model(1)
+    score_rows(u, np.full((5 * ROWS_A_DAY, 1), 100.0))
+    u.adopt(0, 40.0)
+    assert u.state.hot["long_size"][0, 0] / u.state.hot["long_weight"][0, 0] == pytest.approx(40, rel=1e-3)
+    answers = score_rows(u, np.full((5 * ROWS_A_DAY, 1), 40.0), first=5 * ROWS_A_DAY)
+    assert column(answers, "surprise")[:, FEATURES.index("log level")].max() < 0.5
+
+
 def test_means_that_remember_an_outlier_are_settled() -> None:
     u, x = model(2), stories(16)["noise"][:, None].repeat(2, axis=1)
     x[-3] += 300
