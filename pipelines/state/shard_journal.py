@@ -57,7 +57,7 @@ def model_of(
 ) -> ShardDetector | None:
     """The model of what is stored of a shard, the buffer of waiting rows aside; None if there is no snapshot.
 
-    Raises ValueError for another format, or a journal that does not follow on the snapshot.
+    Raises ValueError for another format. That no entry of the journal is missing is what Spark's state promises; it is not checked.
     """
     snapshot = snapshot_of(stored)
     if not snapshot:
