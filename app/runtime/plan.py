@@ -34,7 +34,7 @@ HEAP_BYTES = 6_000  # of a series: its rows of a window on their way through the
 
 # Disk: what is there without a series, a shard's files, the models' state as it is written, and how often it is there.
 HOME_BYTES, SHARD_BYTES = 45_000_000, 400_000
-METRIC_STATE, TEMPLATE_STATE, COPIES = 1_000, 300, 1.0
+METRIC_STATE, TEMPLATE_STATE, COPIES = 700, 300, 1.0
 WINDOW_ROW = 450  # of the sums of an open window
 EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
 LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE

@@ -10,8 +10,8 @@ The same for the last days at this hour of the day; the two tails are averaged. 
 that have a direction are counted apart.
 
     table           a feature, or one direction of it
-    counts          (tables, BINS, n) float16: blocks whose maximum lay in the bin or above; decayed once a day of blocks
-    ring            (HOURS, tables, DAYS, n) uint8: the maxima of the last days' visits to each hour of the day, EMPTY if none
+    counts          (tables, BINS, n) uint16: blocks whose maximum lay in the bin or above; halved when they are of two half-lives
+    ring            (HOURS, tables, DAYS, n) uint8: grades of the maxima of the last days' visits to each hour of the day, EMPTY if none
     lookup          (tables, BINS + 1, n) float32: both tails without their prior, ready to be read; not stored, as it
                     follows from the others. The prior's share stands beside it.
 
@@ -24,15 +24,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.core.arrays import Bytes, Floats, Halves, Ints, Singles
+from models.core.arrays import Bytes, Counts, Floats, Ints, Singles
 
 BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
 HOURS, DAYS = 24, 4
 EMPTY = 255
-DECAY_EVERY = 24  # blocks: a float16 cannot hold the decay of a single one
+# The bins that grades of visits begin with. A grade is narrower than the usual tolerance; the first one ends at 2.5 nats, which one row in twelve has.
+GRADES = np.array([0, 5, 7, 9, 11, 13, 15])
+GRADE_OF_BIN = (np.searchsorted(GRADES, np.arange(BINS), side="right") - 1).astype(np.uint8)
+# Blocks of a half-life: halves of few are coarse, and twice as many must fit into a uint16.
+LEAST_HELD, MOST_HELD = 12.0, 30_000.0
 EVENT = 9  # the bin from which on blocks in a row are one event, where that is asked for: 1 in 5,000, 8.5 nats
-# Of a block: what an event counts with each block that it lasts, so that a level which stays for good becomes usual.
-LASTING = 1 / 24
+LASTING = 24  # blocks: with each of so many that an event lasts it counts once more, so that a level which stays for good becomes usual
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def bins(surprise: Floats) -> Bytes:
 
 
 def add_block(
-    counts: Halves, most: Bytes, chosen: Ints, number: Ints, kept: Floats, before: Bytes | None = None
+    counts: Counts, most: Bytes, chosen: Ints, number: Ints, held: Floats, before: Bytes | None = None
 ) -> None:
     """Count the greatest surprises of blocks that have ended, in place in `counts`.
 
@@ -63,22 +66,26 @@ def add_block(
         Rows of the series, shape `(chosen,)`.
     number
         Numbers of their blocks, shape `(chosen,)`.
-    kept
-        Share of a count that is left after such a block, shape `(chosen,)`.
+    held
+        Such blocks in a half-life of the memory, shape `(chosen,)`. Counts of twice as many are halved, so they hold 1.5 half-lives on average, as
+        exponential decay does (1.44), and stay whole numbers.
     before
         `greatest` bins before these blocks, like `most`. If given, an `EVENT` counts as one when it is over, with the greatest surprise
-        that it had, and as `LASTING` with each block that it goes on. If it counted as one with each, it would lower its own rarity.
+        that it had, and with one in `LASTING` blocks that it goes on. If it counted as one with each, it would lower its own rarity.
     """
-    part = counts[:, :, chosen].astype(np.float32)
-    part *= np.where(number % DECAY_EVERY == 0, kept**DECAY_EVERY, 1.0).astype(np.float32)
+    part = counts[:, :, chosen]
     level = np.arange(BINS)[None, :, None]
-    share = (most[:, None, :] >= level).astype(np.float32)
+    counted = most[:, None, :] >= level
     if before is not None:
-        goes_on, over = ((before >= EVENT) & (most >= EVENT))[:, None, :], (most < EVENT)[:, None, :]
-        event = LASTING * share * goes_on + (over & (before[:, None, :] >= level))
-        share = np.where(level < EVENT, share, event)
-    part += share
-    counts[:, :, chosen] = part.astype(np.float16)
+        goes_on = ((before >= EVENT) & (most >= EVENT) & (number % LASTING == 0))[:, None, :]
+        event = np.where((most < EVENT)[:, None, :], before[:, None, :] >= level, counted & goes_on)
+        counted = np.where(level < EVENT, counted, event)
+    part += counted
+    full = np.flatnonzero(part[0, 0] >= 2 * np.clip(held, LEAST_HELD, MOST_HELD))
+    if len(full):
+        whole = part[:, :, full]
+        part[:, :, full] = (whole + (whole >> 1 & 1)) >> 1  # to even, where it is not whole
+    counts[:, :, chosen] = part
 
 
 def greatest(before: Bytes, most: Bytes) -> Bytes:
@@ -88,14 +95,14 @@ def greatest(before: Bytes, most: Bytes) -> Bytes:
 
 
 def add_visit(ring: Bytes, most: Bytes, chosen: Ints, hour: Ints) -> None:
-    """Note the maxima `most`, `(tables, chosen)`, of a visit to `hour`, `(chosen,)`, newest first, in place."""
+    """Note the grades of the maxima `most`, `(tables, chosen)`, of a visit to `hour`, `(chosen,)`, newest first, in place."""
     before = ring[hour, :, :-1, chosen]  # (chosen, tables, DAYS - 1)
     ring[hour, :, 1:, chosen] = before
-    ring[hour, :, 0, chosen] = most.T
+    ring[hour, :, 0, chosen] = GRADE_OF_BIN[most].T
 
 
-def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
-    """Tails by bin, ready to be read.
+def lookup(counts: Counts, ring: Bytes, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
+    """Tails by bin, ready to be read; those of visits are in straight lines from grade to grade.
 
     Parameters
     ----------
@@ -119,8 +126,13 @@ def lookup(counts: Halves, ring: Bytes, prior: tuple[float, float], share: float
     ever, hour = (1 - of_hour) / (np.float32(prior[0]) + blocks), of_hour / (np.float32(prior[1]) + visits)
     out = np.zeros((len(counts), BINS + 1, counts.shape[-1]), np.float32)
     np.multiply(counts, ever, out=out[:, :BINS], casting="unsafe")
-    for bin_ in range(BINS):
-        out[:, bin_] += hour * ((ring >= bin_) & filled).sum(axis=1, dtype=np.float32)
+    at_least = [((ring >= grade) & filled).sum(axis=1, dtype=np.float32) for grade in range(len(GRADES))]
+    for bin_, grade in enumerate(GRADE_OF_BIN.tolist()):
+        begin, end = GRADES[grade], GRADES[grade + 1] if grade + 1 < len(GRADES) else BINS
+        number = at_least[grade]
+        if bin_ > begin:
+            number = number + np.float32((bin_ - begin) / (end - begin)) * (at_least[grade + 1] - number)
+        out[:, bin_] += hour * number
     return out, np.float32(prior[0]) * ever + np.float32(prior[1]) * hour
 
 

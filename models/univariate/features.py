@@ -28,6 +28,8 @@ INTERVAL_ROWS = 50.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
+OF_GRAIN = ("long_step", "long_weight")
+FINER = 5  # binary digits: how much finer the levels of hours are than a step
 Hot = dict[str, Array]
 
 
@@ -39,6 +41,21 @@ def tiny(long_size: Floats) -> Floats:
 def least_spread(s: Hot) -> Floats:
     """Least spread of values, in their unit, `(n,)`: that of rounding and half a quantum; `s` has the columns `OF_SPREAD`."""
     return tiny(s["long_size"] / s["long_weight"]) + np.maximum(s["quantum"], 0.0) / 2
+
+
+def grain(s: Hot) -> Floats:
+    """Powers of two that levels of hours are multiples of, `(n,)`: a 32nd of the mean long-run step or less; 0 where there was none.
+
+    What is left of a level has few digits, so it is stored in few bytes. `s` has the columns `OF_GRAIN`.
+    """
+    step = s["long_step"].astype(np.float64) / s["long_weight"]
+    return np.where(step > 0, np.ldexp(1.0, np.frexp(step)[1] - 1 - FINER), 0.0)
+
+
+def rounded(level: Array, grains: Floats) -> Floats:
+    """Levels as multiples of their grains, to even halfway; as they are where a grain is 0. Powers of two make it exact."""
+    unit = np.where(grains > 0, grains, 1.0)
+    return np.where(grains > 0, np.rint(level / unit) * unit, level)
 
 
 def offset(long_size: Floats) -> Floats:

@@ -85,12 +85,12 @@ class RarityTables:
         if not len(rows):
             return rows
         lasted = hot["block_rows"][0, rows] * hot["interval"][0, rows].astype(np.float64)
-        keep = np.exp2(-lasted / (DAY * p.history_half_life_days))
+        held = DAY * p.history_half_life_days / np.maximum(lasted, 1.0)
         number = cold["blocks"][0, rows].astype(np.int64)
-        rarity.add_block(cold["counts"], hot["block_most"][:, rows], rows, number, keep)
+        rarity.add_block(cold["counts"], hot["block_most"][:, rows], rows, number, held)
         robust = hot["robust_most"][:, rows]
         before = cold["robust_before"][:, rows]
-        rarity.add_block(cold["robust_counts"], robust, rows, number, keep, before)
+        rarity.add_block(cold["robust_counts"], robust, rows, number, held, before)
         cold["robust_before"][:, rows] = rarity.greatest(before, robust)
         hot["block_most"][:, rows] = 0
         hot["robust_most"][:, rows] = 0
@@ -106,9 +106,10 @@ class RarityTables:
         known = hot["rows"][0, rows] > 0
         old, was = rows[known], before[known] % rarity.HOURS
         if len(old):
-            weekly.learn(cold, old, self._residual(old, was), before[known], begun[known])
+            grain = features.grain({name: hot[name][0, old] for name in features.OF_GRAIN})
+            weekly.learn(cold, old, self._residual(old, was), grain, (before[known], begun[known]))
             rarity.add_visit(cold["ring"], hot["hour_most"][:, old], old, was)
-            cold["rhythm"][was, old] = hot["hour_mean"][0, old]
+            cold["rhythm"][was, old] = features.rounded(hot["hour_mean"][0, old], grain)
             cold["rhythm_weight"][was, old] = hot["hour_weight"][0, old].astype(np.float16)
         hot["hour_most"][:, rows] = 0
         hot["hour_mean"][0, rows], hot["hour_weight"][0, rows] = self._level(rows, begun % rarity.HOURS)

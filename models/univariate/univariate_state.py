@@ -67,8 +67,8 @@ COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
     "checked": ("f2", (3,)),  # check of the calibration: see `calibration_drift`
     "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
-    "counts": ("f2", (N_TABLES, rarity.BINS)),
-    "robust_counts": ("f2", (N_ROBUST, rarity.BINS)),
+    "counts": ("u2", (N_TABLES, rarity.BINS)),
+    "robust_counts": ("u2", (N_ROBUST, rarity.BINS)),
     "robust_before": ("u1", (N_ROBUST,)),  # bins of the last block, of an event that goes on the greatest: see `rarity`
     "ring": ("u1", (rarity.HOURS, N_TABLES, rarity.DAYS)),
     "rhythm": ("f4", (rarity.HOURS,)),
@@ -96,8 +96,8 @@ PARTS: dict[str, dict[str, tuple[str, int]]] = {
     },
     "cold": {
         **{name: (kind, prod(shape)) for name, (kind, shape) in COLD.items() if name not in (*COUNTS, "ring")},
-        "counted": ("f2", 1),  # blocks: all of them are in the first bin
-        **{name: ("f2", tables * (rarity.BINS - 1)) for name, tables in COUNTS.items()},
+        "counted": ("u2", 1),  # blocks: all of them are in the first bin
+        **{name: ("u2", tables * (rarity.BINS - 1)) for name, tables in COUNTS.items()},
         "ring": ("u1", rarity.HOURS * N_TABLES * rarity.DAYS // 2),
         "visits": ("u1", rarity.HOURS // 2),
     },

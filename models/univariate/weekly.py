@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.core.arrays import Array, Floats, Ints, Singles
+from models.univariate import features
 
 HOURS_A_WEEK, HOURS_A_SLOT = 168, 6
 SLOTS = HOURS_A_WEEK // HOURS_A_SLOT
@@ -51,7 +52,7 @@ def singles(halved: NDArray[np.uint16]) -> Floats:
     return (halved.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
-def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> None:
+def learn(cold: Cold, rows: Ints, residual: Floats, grains: Floats, hours: tuple[Ints, Ints]) -> None:
     """Learn the hours of some series that are over, in place in `cold`.
 
     Parameters
@@ -62,9 +63,12 @@ def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> Non
         The series, shape `(rows,)`.
     residual
         Mean residual of each hour against the daily rhythm, in the unit of the series; NaN where unknown.
-    was, now
+    grains
+        What offsets are multiples of, see `features.grain`, shape `(rows,)`.
+    hours
         The hours that are over, and those that begin, since 1970.
     """
+    was, now = hours
     there = np.isfinite(residual)
     added = np.stack([np.where(there, residual, 0.0), there])
     cold["week_now"][:, rows] = cold["week_now"][:, rows] + added.astype(np.float32)
@@ -82,7 +86,7 @@ def learn(cold: Cold, rows: Ints, residual: Floats, was: Ints, now: Ints) -> Non
     error = np.where(known, visit - before, 0.0)
     seen = np.stack([np.where(known, visit, 0.0) ** 2, error**2, known])
     cold["week_fit"][:, at] = (cold["week_fit"][:, at] * np.where(known, KEPT, 1.0) + seen).astype(np.float32)
-    cold["week"][slot, at] = halves(np.where(known, before + GAIN * error, visit))
+    cold["week"][slot, at] = halves(features.rounded(np.where(known, before + GAIN * error, visit), grains[over]))
 
 
 def squares(cold: Cold, rows: Ints) -> tuple[Floats, Floats]:

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from models.stats import rarity
-from models.stats.rarity import BINS, DAYS, EMPTY, HOURS, Weighing
+from models.stats.rarity import BINS, DAYS, EMPTY, GRADES, HOURS, LASTING, LEAST_HELD, MOST_HELD, Weighing
 
 SAME = Weighing(1.0, 1.5)
+LONG = np.full(1, MOST_HELD)  # a half-life after which nothing here is old
 
 
 def table_of(blocks: list[float], visits: list[float], share: float) -> tuple[np.ndarray, np.ndarray]:
-    counts = np.zeros((1, BINS, 1), np.float16)
+    counts = np.zeros((1, BINS, 1), np.uint16)
     for number, most in enumerate(blocks, 1):
-        rarity.add_block(counts, rarity.bins(np.array([[most]])), np.array([0]), np.array([number]), np.ones(1))
+        rarity.add_block(counts, rarity.bins(np.array([[most]])), np.array([0]), np.array([number]), LONG)
     ring = np.full((HOURS, 1, DAYS, 1), EMPTY, np.uint8)
     for most in visits:
         rarity.add_visit(ring, rarity.bins(np.array([[most]])), np.array([0]), np.array([7]))
@@ -41,10 +42,12 @@ def test_at_the_edge_of_a_bin_the_tail_is_that_of_the_dirichlet_process(blocks: 
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=DAYS), st.integers(0, 15))
-def test_the_hour_has_its_share(visits: list[int], k: int) -> None:
+def test_the_hour_has_its_share_and_is_a_straight_line_between_grades(visits: list[int], k: int) -> None:
     s = edge(k)
     base = (1 + s) ** -1.5
-    hour = (0.3 * base + sum(v >= k for v in visits)) / (0.3 + len(visits))
+    edges = [*GRADES.tolist(), BINS]
+    seen = float(np.interp(k, edges, [sum(v >= edge for v in visits) for edge in edges]))
+    hour = (0.3 * base + seen) / (0.3 + len(visits))
     wanted = 0.7 * base + 0.3 * hour
     assert rare([], [edge(v) for v in visits], s) == pytest.approx(-np.log(min(wanted, 1)), rel=1e-3, abs=1e-3)
 
@@ -69,10 +72,10 @@ def test_rarity_grows_with_surprise(blocks: list[float], s: float, more: float) 
 
 def counted(blocks: list[float], *, lasting: bool = True) -> list[float]:
     """Counts of all bins after these blocks."""
-    counts, before = np.zeros((1, BINS, 1), np.float16), np.zeros((1, 1), np.uint8)
-    for most in blocks:
+    counts, before = np.zeros((1, BINS, 1), np.uint16), np.zeros((1, 1), np.uint8)
+    for number, most in enumerate(blocks):
         now = rarity.bins(np.array([[most]]))
-        rarity.add_block(counts, now, np.array([0]), np.array([1]), np.ones(1), before if lasting else None)
+        rarity.add_block(counts, now, np.array([0]), np.array([number]), LONG, before if lasting else None)
         before = rarity.greatest(before, now)
     return [float(number) for number in counts[0, :, 0]]
 
@@ -85,9 +88,9 @@ def test_an_event_of_many_blocks_counts_once_when_it_is_over_and_hardly_before()
         for blocks, lasting in ((event, False), (event, True), ([*event, 2.0], True), ([*event, 2.0, worse, 2.0], True))
     )
     assert plain == [4, 2, 2, 0]
-    assert goes_on == pytest.approx([3 / 24, 2 / 24, 2 / 24, 0], abs=0.001)
-    assert np.subtract(once, goes_on) == pytest.approx([1, 1, 1, 0], abs=0.001)
-    assert np.subtract(twice, once) == pytest.approx([1, 1, 1, 0], abs=0.001)
+    assert goes_on == [0, 0, 0, 0]
+    assert once == [1, 1, 1, 0]
+    assert twice == [2, 2, 2, 0]
     assert counted(event)[: rarity.EVENT] == counted(event, lasting=False)[: rarity.EVENT]
 
 
@@ -97,16 +100,37 @@ def test_a_greater_surprise_is_never_counted_more_often_than_a_smaller_one(block
 
 
 def test_a_level_that_stays_is_counted_once_a_day() -> None:
-    assert counted([100.0] * 240)[-1] == pytest.approx(10, abs=0.5)
+    assert counted([100.0] * 10 * LASTING)[-1] == pytest.approx(10, abs=1)
 
 
-def test_old_blocks_fade() -> None:
-    counts = np.zeros((1, BINS, 1), np.float16)
+def totals(half_life: float, blocks: int) -> list[int]:
+    """Blocks that are counted after each of so many."""
+    counts, found = np.zeros((1, BINS, 1), np.uint16), []
+    for number in range(blocks):
+        now = rarity.bins(np.array([[5.0]]))
+        rarity.add_block(counts, now, np.array([0]), np.array([number]), np.array([half_life]))
+        found.append(int(counts[0, 0, 0]))
+    return found
+
+
+def test_a_memory_holds_as_much_as_one_that_fades_all_the_time() -> None:
     half_life = 48
-    for number in range(1, 2000):
-        most = rarity.bins(np.array([[5.0]]))
-        rarity.add_block(counts, most, np.array([0]), np.array([number]), np.array([2 ** (-1 / half_life)]))
-    assert counts[0, 0, 0] == pytest.approx(1 / (1 - 2 ** (-1 / half_life)), rel=0.25)
+    found = totals(half_life, 4_000)[1_000:]
+    assert np.mean(found) == pytest.approx(1 / (1 - 2 ** (-1 / half_life)), rel=0.05)
+    assert (min(found), max(found)) == (half_life, 2 * half_life - 1)
+
+
+def test_a_half_life_has_a_dozen_blocks_at_least_and_at_most_half_of_what_a_count_can_be() -> None:
+    assert max(totals(0.5, 100)) == 2 * LEAST_HELD - 1
+    assert np.iinfo(np.uint16).max > 2 * MOST_HELD
+
+
+def test_halves_are_rounded_to_even() -> None:
+    counts = np.arange(BINS)[::-1, None][None].astype(np.uint16) + np.uint16(9)
+    before = counts[0, :, 0].astype(float)
+    most = rarity.bins(np.array([[100.0]]))
+    rarity.add_block(counts, most, np.array([0]), np.array([1]), np.array([LEAST_HELD]))
+    assert (counts[0, :, 0] == np.rint((before + 1) / 2)).all()
 
 
 @examples(20)
