@@ -21,15 +21,16 @@ It fails where the rate of events itself changes: after a year without events on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from models.core.arrays import Bytes, Counts, Floats, Ints, Singles
+from models.core.arrays import Bools, Bytes, Counts, Floats, Ints, Singles
 
 BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
 HOURS, DAYS = 24, 4
 EMPTY = 255
-# The bins that grades of visits begin with. A grade is narrower than the usual tolerance; the first one ends at 2.5 nats, which one row in twelve has.
+# The bins that grades of visits begin with. A grade is narrower than the usual tolerance; the first ends at 2.5 nats, which one row in twelve has.
 GRADES = np.array([0, 5, 7, 9, 11, 13, 15])
 GRADE_OF_BIN = (np.searchsorted(GRADES, np.arange(BINS), side="right") - 1).astype(np.uint8)
 # Blocks of a half-life: halves of few are coarse, and twice as many must fit into a uint16.
@@ -102,7 +103,7 @@ def add_visit(ring: Bytes, most: Bytes, chosen: Ints, hour: Ints) -> None:
 
 
 def lookup(counts: Counts, ring: Bytes, prior: tuple[float, float], share: float) -> tuple[Singles, Singles]:
-    """Tails by bin, ready to be read; those of visits are in straight lines from grade to grade.
+    """Tails by bin, ready to be read. Within a grade visits are spread as blocks are, or evenly where there has been none.
 
     Parameters
     ----------
@@ -126,14 +127,26 @@ def lookup(counts: Counts, ring: Bytes, prior: tuple[float, float], share: float
     ever, hour = (1 - of_hour) / (np.float32(prior[0]) + blocks), of_hour / (np.float32(prior[1]) + visits)
     out = np.zeros((len(counts), BINS + 1, counts.shape[-1]), np.float32)
     np.multiply(counts, ever, out=out[:, :BINS], casting="unsafe")
-    at_least = [((ring >= grade) & filled).sum(axis=1, dtype=np.float32) for grade in range(len(GRADES))]
-    for bin_, grade in enumerate(GRADE_OF_BIN.tolist()):
-        begin, end = GRADES[grade], GRADES[grade + 1] if grade + 1 < len(GRADES) else BINS
-        number = at_least[grade]
-        if bin_ > begin:
-            number = number + np.float32((bin_ - begin) / (end - begin)) * (at_least[grade + 1] - number)
-        out[:, bin_] += hour * number
+    if visits.any():
+        out += hour * _visits(counts, ring, filled)
     return out, np.float32(prior[0]) * ever + np.float32(prior[1]) * hour
+
+
+def _visits(counts: Counts, ring: Bytes, filled: Bools) -> Singles:
+    """Visits by bin, in it or above, `(tables, BINS + 1, n)`: see `lookup`."""
+    out = np.zeros((len(counts), BINS + 1, counts.shape[-1]), np.float32)
+    blocks = out.copy()
+    blocks[:, :BINS] = counts
+    edges = [*GRADES.tolist(), BINS]
+    for grade, begin in enumerate(edges[:-1]):
+        out[:, begin] = ((ring >= grade) & filled).sum(axis=1)
+    for begin, end in pairwise(edges):
+        of_grade = blocks[:, begin] - blocks[:, end]
+        for bin_ in range(begin + 1, end):
+            evenly = np.float32((end - bin_) / (end - begin))
+            share = np.where(of_grade > 0, (blocks[:, bin_] - blocks[:, end]) / np.maximum(of_grade, 1), evenly)
+            out[:, bin_] = out[:, end] + share * (out[:, begin] - out[:, end])
+    return out
 
 
 def rarity(table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Ints], p: Weighing) -> Floats:

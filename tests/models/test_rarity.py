@@ -42,7 +42,7 @@ def test_at_the_edge_of_a_bin_the_tail_is_that_of_the_dirichlet_process(blocks: 
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=DAYS), st.integers(0, 15))
-def test_the_hour_has_its_share_and_is_a_straight_line_between_grades(visits: list[int], k: int) -> None:
+def test_the_hour_has_its_share_and_is_a_line_within_a_grade_without_blocks(visits: list[int], k: int) -> None:
     s = edge(k)
     base = (1 + s) ** -1.5
     edges = [*GRADES.tolist(), BINS]
@@ -50,6 +50,13 @@ def test_the_hour_has_its_share_and_is_a_straight_line_between_grades(visits: li
     hour = (0.3 * base + seen) / (0.3 + len(visits))
     wanted = 0.7 * base + 0.3 * hour
     assert rare([], [edge(v) for v in visits], s) == pytest.approx(-np.log(min(wanted, 1)), rel=1e-3, abs=1e-3)
+
+
+def test_within_a_grade_visits_are_spread_as_blocks_are() -> None:
+    """Blocks of bins 1 and 4, and visits of the same grade: as many of them count as at least 2, 3 and 4."""
+    blocks, visits = [edge(1), *[edge(4)] * 3], [edge(2)] * 4
+    counts, _ = table_of(blocks, visits, 1.0)
+    assert counts[0, :6, 0] * 4.3 == pytest.approx([4, 4, 3, 3, 3, 0])
 
 
 def test_only_the_last_days_count() -> None:

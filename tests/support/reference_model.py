@@ -1,18 +1,31 @@
-"""The univariate model of one series in scalar code, against which the vectorised one is tested. Nothing is quantised, nothing fades late."""
+"""The univariate model of one series in scalar code, against which the vectorised one is tested. Levels are not rounded, nothing fades."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from itertools import pairwise
 
+import numpy as np
 from scipy.special import erfcx
 
-from models.stats.rarity import DAYS
+from models.stats.rarity import BINS, DAYS, GRADES
 from models.univariate.parameters import UnivariateParameters
 
 FEATURES = 6
 DIRECTED = (0, 2, 4)
 LOG_LEVEL, STEP, RHYTHM = 0, 1, 4
+
+
+def graded(blocks: list[int], visits: list[int]) -> list[float]:
+    """Visits by bin, in it or above, of which only the grades are known: within one they are spread as blocks are."""
+    found = [float(number) for number in visits]
+    for begin, end in pairwise([*GRADES.tolist(), BINS]):
+        of_grade = blocks[begin] - blocks[end]
+        for bin_ in range(begin + 1, end):
+            share = (blocks[bin_] - blocks[end]) / of_grade if of_grade else (end - bin_) / (end - begin)
+            found[bin_] = visits[end] + share * (visits[begin] - visits[end])
+    return found
 
 
 class ReferenceModel:
@@ -141,20 +154,19 @@ class ReferenceModel:
     def _rare(self, key: tuple[int, bool], s: float) -> float:
         p = self.p
         y = max(4 * (math.log1p(s) - math.log(p.tolerance)), 0.0)
-        low = min(int(y), 15)
-        part = 0.0 if y > 15 else y - low
         base = (1 + s) ** -p.prior_power
 
-        def above(blocks: list[dict[tuple[int, bool], int]]) -> float:
-            def count(b: int) -> float:
-                return sum(block.get(key, 0) >= b for block in blocks) if b < 16 else 0.0
+        def by_bin(blocks: list[dict[tuple[int, bool], int]]) -> list[int]:
+            return [*(sum(block.get(key, 0) >= bin_ for block in blocks) for bin_ in range(BINS)), 0]
 
-            return (1 - part) * count(low) + part * count(low + 1)
+        def above(numbers: list[float] | list[int]) -> float:
+            return float(np.interp(min(y, BINS - 1), range(BINS + 1), numbers))
 
-        ever = (p.prior_blocks * base + above(self.blocks)) / (p.prior_blocks + len(self.blocks))
+        blocks = by_bin(self.blocks)
+        ever = (p.prior_blocks * base + above(blocks)) / (p.prior_blocks + len(self.blocks))
         visits = self.days[self.hour % 24]
         if visits:
-            hour = (p.prior_hours * base + above(visits)) / (p.prior_hours + len(visits))
+            hour = (p.prior_hours * base + above(graded(blocks, by_bin(visits)))) / (p.prior_hours + len(visits))
             ever = (1 - p.hour_share) * ever + p.hour_share * hour
         return -math.log(min(ever, 1.0))
 

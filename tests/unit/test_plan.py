@@ -147,11 +147,11 @@ def test_what_is_over_a_limit_is_said() -> None:
 def test_more_shards_are_advised_where_the_state_of_one_is_large() -> None:
     settings = load()
     assert settings.windowing.shards == 16
-    assert not any("shards" in one for one in plan(Load(800_000, 8_000), settings).warnings)
-    assert "each of 16 shards has a state of 62 MB" in plan(Load(1_000_000, 10_000), settings).warnings[-1]
-    assert "windowing.shards = 32" in plan(Load(1_000_000, 10_000), settings).warnings[-1]
+    assert not any("shards" in one for one in plan(Load(1_100_000, 11_000), settings).warnings)
+    assert "each of 16 shards has a state of 66 MB" in plan(Load(1_500_000, 15_000), settings).warnings[-1]
+    assert "windowing.shards = 32" in plan(Load(1_500_000, 15_000), settings).warnings[-1]
     more = settings.model_copy(update={"windowing": replace(settings.windowing, shards=32)})
-    assert not any("shards" in one for one in plan(Load(1_000_000, 10_000), more).warnings)
+    assert not any("shards" in one for one in plan(Load(1_500_000, 15_000), more).warnings)
 
 
 @pytest.mark.parametrize("wrong", [{"series": 0}, {"hosts": 0}, {"templates": -1}, {"lines_per_second": -1.0}])
