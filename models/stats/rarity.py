@@ -30,8 +30,8 @@ from models.core.arrays import Bools, Bytes, Counts, Floats, Ints, Singles
 BINS, PER_UNIT = 16, 4.0  # bins in all, and in a unit of ln(1 + s): the last one begins at s = 41
 HOURS, DAYS = 24, 4
 EMPTY = 255
-# The bins that grades of visits begin with. A grade is narrower than the usual tolerance; the first ends at 2.5 nats, which one row in twelve has.
-GRADES = np.array([0, 5, 7, 9, 11, 13, 15])
+# The bins that grades of visits begin with. A grade is narrower than the usual tolerance; the first ends at 1.7 nats, which one row in six has.
+GRADES = np.array([0, 4, 6, 8, 10, 12, 14, 15])
 GRADE_OF_BIN = (np.searchsorted(GRADES, np.arange(BINS), side="right") - 1).astype(np.uint8)
 # Blocks of a half-life: halves of few are coarse, and twice as many must fit into a uint16.
 LEAST_HELD, MOST_HELD = 12.0, 30_000.0

@@ -53,10 +53,10 @@ def test_the_hour_has_its_share_and_is_a_line_within_a_grade_without_blocks(visi
 
 
 def test_within_a_grade_visits_are_spread_as_blocks_are() -> None:
-    """Blocks of bins 1 and 4, and visits of the same grade: as many of them count as at least 2, 3 and 4."""
-    blocks, visits = [edge(1), *[edge(4)] * 3], [edge(2)] * 4
+    """Blocks of bins 1 and 3, and visits of the same grade: as many of them count as at least 2 and 3."""
+    blocks, visits = [edge(1), *[edge(3)] * 3], [edge(2)] * 4
     counts, _ = table_of(blocks, visits, 1.0)
-    assert counts[0, :6, 0] * 4.3 == pytest.approx([4, 4, 3, 3, 3, 0])
+    assert counts[0, :6, 0] * 4.3 == pytest.approx([4, 4, 3, 3, 0, 0])
 
 
 def test_only_the_last_days_count() -> None:
