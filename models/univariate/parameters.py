@@ -62,7 +62,7 @@ class UnivariateParameters:
     block_rows
         Least number of rows of a block, which ends with an hour. Of a block only the greatest surprise counts.
     history_half_life_days
-        Memory of how surprising blocks have been.
+        Memory of how surprising blocks have been: counts of twice as many blocks are halved.
     tolerance
         Factor of 1 + surprise up to which a smaller surprise counts as the same.
     prior_blocks
