@@ -69,7 +69,7 @@ class Shard:
 
     def detector(self, parameters: DetectorParameters) -> ShardDetector | None:
         """The model, loaded; None if the shard has none yet."""
-        return model_of(self.stored, parameters, self.number)
+        return model_of(self.stored, self.done, parameters, self.number)
 
 
 def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:

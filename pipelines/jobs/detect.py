@@ -32,7 +32,7 @@ from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import letters
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 from pipelines.spark_internals import own_workers
-from pipelines.state.shard_journal import ShardJournal, model_of
+from pipelines.state.shard_journal import ShardJournal, check_end, model_of
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
 
@@ -193,11 +193,13 @@ class DetectProcessor(StatefulProcessor):
         if warm is not None and warm[0] == done:
             return warm[1], True
         stored = {key[0]: value[0] for key, value in self._parts.iterator()}
-        detector = model_of(stored, self._parameters, shard, self._early)
+        detector = model_of(stored, done, self._parameters, shard, self._early)
         if detector is not None:
             return detector, True
         begun = self._begin(shard) if self._begin is not None else None
-        return detector_of({} if begun is None else begun[1], self._parameters, shard, self._early), False
+        detector = detector_of({} if begun is None else begun[1], self._parameters, shard, self._early)
+        check_end(detector, done, shard)
+        return detector, False
 
 
 def detector_of(
