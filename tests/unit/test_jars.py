@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StackError
-from app.embedded import java_compiler
+from app.embedded import jars, java_compiler
 from app.embedded.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
 from app.embedded.java import java_version, server_java, spark_java_home
 from app.embedded.java_network import proxy_options
@@ -57,6 +57,17 @@ def test_spark_gets_no_second_version_of_a_jar_that_pyspark_brings(fetched: Jars
 
 def test_fetched_jars_are_right_by_every_byte(fetched: Jars) -> None:
     assert wrong_jars(fetched.folder) == []
+
+
+def test_make_setup_leaves_the_folder_of_a_checkout_to_its_user_alone(
+    fetched: Jars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".kappa"
+    home.mkdir(mode=0o755)
+    copied(fetched, home / "jars")
+    monkeypatch.setattr(jars, "HOME", home)
+    assert jars.main([]) == 0
+    assert home.stat().st_mode & 0o777 == 0o700
 
 
 def test_second_look_reports_nothing(fetched: Jars) -> None:
