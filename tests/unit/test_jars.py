@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StackError
-from app.embedded import jars, java_compiler
+from app.embedded import jars, java_compiler, jvm
 from app.embedded.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
 from app.embedded.java import java_version, server_java, spark_java_home
 from app.embedded.java_network import proxy_options
-from app.embedded.jvm import last_meaningful_line
+from app.embedded.jvm import last_meaningful_line, logged_reason
 from pipelines.jvm import SOURCES
 
 FETCHED = PROJECT / ".kappa" / "jars"
@@ -200,3 +200,12 @@ def test_last_meaningful_line_is_the_last_error_of_this_run(tmp_path: Path) -> N
     )
     assert last_meaningful_line(log, start) == "ERROR java.io.IOException: disk full"
     assert last_meaningful_line(tmp_path / "none") == ""
+    assert logged_reason(log, start) == f"ERROR java.io.IOException: disk full (log: {log})"
+    assert logged_reason(tmp_path / "none") == f"nothing was logged (log: {tmp_path / 'none'})"
+
+
+def test_where_the_disk_is_full_nothing_was_logged_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm, "_LEAST_FREE_BYTES", float("inf"))
+    assert "as no space is left on its disk" in logged_reason(tmp_path / "none")
