@@ -312,9 +312,9 @@ def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, s
     simulation = simulate(settings, processes=1)
     past = settings.start + HISTORY_HOURS * 3_600_000
 
-    def progress(events: int, expected: int) -> None:
+    def on_sent(events: int, until: int) -> None:
         sent.value = events
-        if events >= expected * (past - settings.start) / (simulation.end - settings.start):
+        if until >= past:
             is_live.set()
 
     live(
@@ -324,7 +324,7 @@ def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, s
         begin=settings.start,
         timestamps="event",
         heartbeats=True,
-        on_progress=progress,
+        on_sent=on_sent,
     )
 
 
@@ -443,8 +443,9 @@ def watch(
                 report("the jobs have caught up with the clock")
             if results.incidents and enough():
                 return results
-        load.stop()
+        # Before it stops, which takes seconds: what comes after the last record closes no window.
         last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds - 1000 * INTERVAL
+        load.stop()
         results.sent_until = last
         report("stopped feeding; finishing the windows that are open")
         while not stopping.is_set() and time.monotonic() < deadline + GRACE_SECONDS:
