@@ -437,7 +437,7 @@ def watch(
             report.if_quiet(lambda: so_far(load.events, results.scored_until(shards)))
             if load.is_live and not live_reported:
                 live_reported = True
-                report(f"history is in the log ({load.events} events); the fleet is live, and so is this machine")
+                report(f"history is in the log ({load.events:,} events); the fleet is live, and so is this machine")
             if not caught_up_reported and results.scored_until(shards) > 1000 * (time.time() - 60):
                 caught_up_reported = True
                 report("the jobs have caught up with the clock")
