@@ -32,7 +32,7 @@ def test_a_demo_whose_jobs_have_judged_nothing_says_so() -> None:
 
 
 def test_nobody_waits_long_for_a_line() -> None:
-    """How far the jobs are is said where nothing else was, and not more often."""
+    """How far the jobs are is printed where nothing else was, and not more often."""
     written, now = io.StringIO(), [0.0]
     report = Reporter(Console(file=written), lambda: now[0])
     for second in range(1, 61):
