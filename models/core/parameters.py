@@ -183,11 +183,11 @@ class DetectorParameters:
         """The alert threshold of metrics: surprise of one window, nats."""
         return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)
 
-    @property
-    def metric_clear_rows(self) -> float:
-        """Number of windows in a row below the alert threshold that close an episode of a metric."""
-        rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes))
-        return min(rows, self.windows(hours=MOST_CLEAR_HOURS))
+    def metric_clear_rows(self, apart: float = 1.0) -> float:
+        """Number of rows in a row below the alert threshold that close an episode of a metric whose rows are so many windows apart."""
+        apart = max(apart, 1.0)
+        rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes) / apart)
+        return min(rows, self.windows(hours=MOST_CLEAR_HOURS) / apart)
 
     def lasting(self, minutes: float) -> float:
         """Seconds that a new level must last where `minutes` are asked of windows of usual length; longer windows stretch it."""
