@@ -57,7 +57,8 @@ class DetectorParameters:
         windows with many lines.
     alarm_chance
         Probability that a normal metric exceeds the alert threshold in some window of an hour. Raising it finds more
-        and raises more false alarms. A window longer than five minutes has the probability of one of five minutes.
+        and raises more false alarms. A window longer than five minutes has the probability of one of five minutes, and
+        a metric that comes more seldom than windows that of a window of its interval.
     confirm_seconds
         Time for which a metric must stay above the alert threshold to open an episode. Raising it ignores longer
         bursts and finds faults later.

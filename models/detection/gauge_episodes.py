@@ -149,7 +149,7 @@ class GaugeEpisodes:
         p = self._p
         episode.strayed |= row.strays
         episode.measure(row.value)
-        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats, row.seconds):
+        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats, row.seconds / p.window_seconds):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)

@@ -121,7 +121,7 @@ class PeerDetector:
     def _continue(self, rows: _Compared, i: int) -> list[EpisodeEvent]:
         """Update an episode, close it once the offset is usual again, or adopt it once it has lasted."""
         episode, score = self._state.episodes.open[rows.names[i]], float(rows.surprise[i])
-        if episode.gather(score, self._p.allowance_nats, float(rows.seconds[i])):
+        if episode.gather(score, self._p.allowance_nats, float(rows.seconds[i]) / self._p.window_seconds):
             _, episode.lower, episode.typical, episode.upper = rows.peers[:, i].tolist()
             episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.normal_windows = 0 if score >= self._p.clear_nats else episode.normal_windows + 1

@@ -257,7 +257,7 @@ def by_the_minute(values: Iterable[float], lines: int = 3) -> list[dict[str, Row
 
 
 def noise(minutes: int, seed: int = 5) -> list[float]:
-    return np.random.default_rng(seed).normal(30.0, 2.0, minutes).tolist()
+    return [float(value) for value in np.random.default_rng(seed).normal(30.0, 2.0, minutes)]
 
 
 def test_a_log_that_stops_is_no_silence_of_a_host_that_reports_each_minute() -> None:

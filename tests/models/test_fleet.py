@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy.stats import poisson
@@ -210,7 +211,7 @@ def test_who_began_first_is_taken_into_a_handful_of_hosts_that_chance_does_not_b
 
 
 def test_weak_episodes_that_begin_on_many_hosts_at_once_are_published_unless_the_fleet_is_restless() -> None:
-    weak = {"evidence": 8.0, "score": 8.0}
+    weak: dict[str, Any] = {"evidence": 8.0, "score": 8.0}
     fault = [episode_event(f"gauge/{host}/web/latency", 10_000 + k, **weak) for k, host in enumerate("abcd")]
     (incident, *updates) = incidents_of(fault, until=10_010, watched=WATCHED)
     assert (incident.scope, incident.hosts) == ("fleet", ["a", "b", "c"])
