@@ -1,7 +1,7 @@
 """A simulated microservice application: pods that report metrics once a minute, lines, faults at known times, through the models.
 
 Twelve services, three pods of each, call one another as in a tree. Everything is hours old. Faults differ from those of
-`benchmarks.application`, and so do their times. Prints, for each seed, how many faults an incident told of, of incidents how many belong to
+`benchmarks.application`, and so do their times. Prints, for each seed, how many faults have an incident, of incidents how many belong to
 no fault, and with `--verbose` the fate of each. `--clean` leaves out the faults.
 """
 
@@ -216,8 +216,8 @@ def judge(
     """For each fault the incidents that begin in it, in its service or one that calls it, and those that begin in none."""
     last: dict[str, dict[str, Any]] = {}
     for record in incidents:
-        told = last.get(record["id"], record).get("told", record["window_end"])
-        last[record["id"]] = record | {"told": told}
+        published = last.get(record["id"], record).get("published", record["window_end"])
+        last[record["id"]] = record | {"published": published}
     left, found = dict(last), []
     for fault in sorted(faults, key=lambda f: -f.begin):
         callers = {SERVICES[c] for c, of in CALLS.items() if fault.service in of} | {SERVICES[fault.service]}
@@ -229,7 +229,7 @@ def judge(
         ]
         for record in near:
             del left[record["id"]]
-        found.append((fault, sorted(near, key=lambda r: r["told"])))
+        found.append((fault, sorted(near, key=lambda r: r["published"])))
     return found[::-1], list(left.values())
 
 
@@ -246,12 +246,12 @@ def main() -> None:
         judged, left = judge(faults, replayed(rows_of(seed, faults), DetectorParameters())[1])
         delay = LATENESS_MS + SKEW_MS
         for fault, near in judged:
-            told = min((r["told"] + delay for r in near if r["start"] <= fault.end), default=None)
-            in_time = told is not None and told <= fault.end + 2 * MINUTE
-            sums.update(faults=1, found=told is not None, in_time=in_time, incidents_of_faults=len(near))
+            published = min((r["published"] + delay for r in near if r["start"] <= fault.end), default=None)
+            in_time = published is not None and published <= fault.end + 2 * MINUTE
+            sums.update(faults=1, found=published is not None, in_time=in_time, incidents_of_faults=len(near))
             sums.update({f"{fault.kind}: in time": in_time, f"{fault.kind}: faults": 1})
             if wanted.verbose:
-                when = "-" if told is None else f"{(told - fault.begin) / 1000:.0f} s"
+                when = "-" if published is None else f"{(published - fault.begin) / 1000:.0f} s"
                 print(
                     f"{seed} {(fault.begin - START) // MINUTE:4d} min {fault.kind:16}{pod_name(fault.service, fault.pod):10}{when:>8}"
                 )
