@@ -83,6 +83,7 @@ class Silence:
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
         surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
         found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
+        found = [at for at in found if self._is_due(int(rows[at]), now)]
         if not found:
             return events
         usual = run_length.share_outside(trials, begun, asked, stayed)
@@ -107,6 +108,15 @@ class Silence:
                 events.append(self._give_up(name, now))
                 state.hosts.matrix[RUNS, row] = 0.0
         return events
+
+    def _is_due(self, host: int, now: int) -> bool:
+        """Whether a metric of the host should have come since its last one; before that it is only its log that is missing."""
+        own = np.flatnonzero(self._state.gauges.owner[0] == host)
+        if not len(own):
+            return True
+        seen = self._state.gauges.matrix[col.SEEN, own]
+        interval = self._state.univariate.hot["interval"][0, own[seen == seen.max()]].min()
+        return bool(now - seen.max() >= 1000 * (float(interval) + self._p.window_seconds))
 
     def logs(self, now: int, present: Bools, logged: Bools) -> tuple[Bools, list[EpisodeEvent]]:
         """Learn which hosts log; reports those whose log fell silent or returned though they are present.

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from models.incidents.announced import Announced
+from models.incidents.budget import threshold
 from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters, coincidences
 from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
@@ -100,19 +101,21 @@ class Correlator:
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
                     incident.take_in(group, self._parameters)
-                    incident.mark_as_fleet(own, self._parameters)
+                    incident.mark_as_fleet(own, self._onsets, self._parameters)
                     touched[incident.id] = incident
-                    if self._gather(incident, own):
+                    if self._gather(incident, own, threshold(watched, self._parameters.false_alarms_per_day)):
                         within_reach = self._reach()
         return sorted((i for i in touched.values() if i.members), key=age)
 
-    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> bool:
-        """Episodes of large clusters that lie in incidents that are not published yet move to that of the fleet.
+    def _gather(self, incident: OpenIncident, own: list[Cluster], least: float) -> bool:
+        """Episodes of large clusters that lie in incidents that are not published yet move to that of the fleet; so do those of clusters
+        that are published for the surprise of their hosts at once, of `least` nats.
 
         Answers whether incidents are gone for that.
         """
-        before = len(self._open)
-        wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
+        before, near = len(self._open), MILLIS * self._parameters.join_seconds
+        certain = [c for c in own if c.is_large or self._onsets.coincidence(c, near) >= least]
+        wanted = {episode for cluster in certain for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
             if other is not incident and not other.published:
                 for name in sorted(wanted & other.members.keys()):

@@ -11,7 +11,7 @@ from models.core.calls import Call
 from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
-from models.incidents.fleet import ROLL_SECONDS, Cluster
+from models.incidents.fleet import ROLL_SECONDS, Cluster, Onsets
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.incidents.replacement import Replacements
@@ -67,6 +67,7 @@ class OpenIncident:
     forgotten: int = 0
     threshold: float = 0.0
     role: Key = ()
+    coincidence: float = 0.0
     rolls: bool = False
     most: int = 0
     population: int = 0
@@ -117,9 +118,10 @@ class OpenIncident:
         self.members[event.id].update(event)
         self.end = max(self.end, event.window_end)
 
-    def mark_as_fleet(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
+    def mark_as_fleet(self, clusters: Iterable[Cluster], onsets: Onsets, limits: CorrelationParameters) -> None:
         """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
         for cluster in clusters:
+            self.coincidence = max(self.coincidence, onsets.coincidence(cluster, limits.join_seconds * MILLIS))
             if cluster.role == (self.role or cluster.role):
                 self.news |= not self.role
                 self.role, self.rolls = cluster.role, self.rolls or cluster.rolls
@@ -168,7 +170,7 @@ class OpenIncident:
         others = {call for call in announced.calls if call[0] in names}
         self.calls = sorted(seen | others)[: limits.max_members]
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
-        self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
+        self.score = max(self.score, self.coincidence, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
             going_on = {m.host for m in self.members.values() if m.role == self.role and m.lasts}
             self.most = max(self.most, len(going_on) + len(self.going_on))
