@@ -510,31 +510,32 @@ stories = st.integers(0, 11 if SHARE == 1 else 0)  # each story is also run with
 maybe = st.none() | seeds
 
 
-@pytest.mark.parametrize("lacking", [ENTRY, ""])
-def test_detect_stops_where_its_state_lacks_windows(lacking: str) -> None:
-    """The journal, or all of the model: a worker that begins with such a state hands on nothing."""
+def after_some_windows() -> tuple[Detecting, list[Record]]:
+    """A job that has taken twelve windows of a story, and the records of the next one."""
     by_end: dict[int, list[Record]] = defaultdict(list)
     for record in (r for part in statistics_of(story_of(0), None) for r in part):
         by_end[record["watermark" if "watermark" in record else "window_end"]].append(record)
     job, ends = Detecting(), sorted(by_end)
     for end in ends[:12]:
         assert list(job.batch(by_end[end], None))
+    return job, by_end[ends[12]]
+
+
+@pytest.mark.parametrize("lacking", [ENTRY, ""])
+def test_detect_stops_where_its_state_lacks_windows(lacking: str) -> None:
+    """The journal, or all of the model: a worker that begins with such a state hands on nothing."""
+    job, records = after_some_windows()
     job.lose(lacking)
     with pytest.raises(DeterminismViolation, match=r"ends at .*, wanted .*: windows are missing"):
-        list(job.batch(by_end[ends[12]], None))
+        list(job.batch(records, None))
 
 
 @pytest.mark.parametrize("damaged", [ENTRY, NOW, BUFFER])
 def test_detect_says_in_one_line_which_state_cannot_be_read(damaged: str) -> None:
-    by_end: dict[int, list[Record]] = defaultdict(list)
-    for record in (r for part in statistics_of(story_of(0), None) for r in part):
-        by_end[record["watermark" if "watermark" in record else "window_end"]].append(record)
-    job, ends = Detecting(), sorted(by_end)
-    for end in ends[:12]:
-        assert list(job.batch(by_end[end], None))
+    job, records = after_some_windows()
     job.cut_short(damaged)
     with pytest.raises(InputError, match=r"the state of shard \d cannot be read .*: it is damaged") as error:
-        list(job.batch(by_end[ends[12]], None))
+        list(job.batch(records, None))
     assert "\n" not in str(error.value)
 
 
