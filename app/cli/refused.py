@@ -11,7 +11,6 @@ from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_table
 from app.core.settings import Settings
 from app.core.timestamps import iso
-from app.search.connection import elasticsearch_connection
 from app.versions import serving
 from pipelines.errors import ServiceUnavailable
 
@@ -37,7 +36,8 @@ def refused(
 
 def reasons_of(settings: Settings, length: timedelta) -> tuple[int, list[dict[str, Any]]]:
     """How many records were refused, and the most frequent reasons. Raises ServiceUnavailable if Elasticsearch does not answer."""
-    from dashboards.queries.pipeline import refused as search_refused  # loads Elasticsearch's client
+    from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client and Spark
+    from dashboards.queries.pipeline import refused as search_refused
     from dashboards.queries.search import QueryError, Span
 
     now = datetime.now(UTC)
