@@ -2,7 +2,8 @@
 
 Twelve services, three pods of each, call one another as in a tree. Everything is hours old. Faults differ from those of
 `benchmarks.application`, and so do their times. Prints, for each seed, how many faults have an incident, of incidents how many belong to
-no fault, and with `--verbose` the fate of each. `--clean` leaves out the faults.
+no fault, and with `--verbose` the fate of each. `--clean` leaves out the faults. `--naive` judges a rule instead: 3 sigma of a rolling day,
+above 6, in two rows of a metric or of the lines of a level in a row, and what comes within two minutes on any host as one incident.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.application import window_of
+from benchmarks.naive import SIGMAS, in_sigmas
 from benchmarks.offline import LATENESS_MS, SKEW_MS, TEXTS, VALUES, count_rows, metric_rows, replayed
 from models.core.parameters import DetectorParameters
-from models.core.series import Series, build
+from models.core.series import Series, build, parse
+from models.templates.extraction import template_id
 
 SERVICES = ("front", "order", "cart", "user", "stock", "price", "route", "mail", "pay", "search", "ship", "auth")
 CALLS = {0: (1, 2, 3, 9), 1: (4, 5, 8), 2: (4, 5), 3: (11,), 8: (11, 7), 9: (5, 6), 6: (10,)}
@@ -176,7 +179,7 @@ def lines_of(
     def write(begin: int, end: int, a_minute: float, level: str, text: str) -> None:
         template = f"{text} in {pod.name}"
         names = {"host": pod.host, "service": pod.name, "level": level}
-        one = build(Series("template", **names, template_id=f"{abs(hash_of(template)):016x}"))
+        one = build(Series("template", **names, template_id=template_id(template)))
         number = int(random.poisson(max(a_minute * (end - begin) / MINUTE, 0)))
         for at in np.sort(random.uniform(begin, end, number)).tolist():
             if "killed" in pod.now(faults, at) or any(f.kind == "no logs" and f.begin <= at < f.end for f in faults):
@@ -205,11 +208,6 @@ def lines_of(
     return found
 
 
-def hash_of(text: str) -> int:
-    """A number of a text that is the same in every run."""
-    return int.from_bytes(text.encode()[-8:], "big") ^ len(text) ^ (int.from_bytes(text.encode()[:7], "big") << 8)
-
-
 def judge(
     faults: list[Fault], incidents: list[dict[str, Any]]
 ) -> tuple[list[tuple[Fault, list[dict[str, Any]]]], list[dict[str, Any]]]:
@@ -233,17 +231,51 @@ def judge(
     return found[::-1], list(left.values())
 
 
+def naive_incidents(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """What the rule of `--naive` finds, with the fields of incidents that `judge` looks at."""
+    minutes = START + MINUTE * np.arange(HOURS * 60 + 1)
+    alerts: list[tuple[int, str]] = []
+    for name, own in rows.groupby("series"):
+        series = parse(str(name))
+        if series.kind == "gauge":
+            values, ends = own["mean"].to_numpy(float), own["window_end"].to_numpy()
+        elif series.kind == "logs":
+            values, ends = np.histogram(own["window_end"], minutes, weights=own["n"])[0], minutes[1:]
+        else:
+            continue
+        above = in_sigmas(values, 24 * 60) > SIGMAS
+        alerts += [(int(at), series.host) for at in ends[1:][above[1:] & above[:-1]]]
+    found: list[dict[str, Any]] = []
+    for at, host in sorted(alerts):
+        if not found or at - found[-1]["window_end"] > 2 * MINUTE:
+            found.append(
+                {
+                    "id": str(at),
+                    "start": at,
+                    "published": at,
+                    "hosts": [],
+                    "kind": "alert",
+                    "severity": "",
+                    "reason": "",
+                }
+            )
+        found[-1] |= {"window_end": at, "hosts": sorted({*found[-1]["hosts"], host})}
+    return found
+
+
 def main() -> None:
     """Print a line for each seed, and the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[301, 302])
     parser.add_argument("--clean", action="store_true")
+    parser.add_argument("--naive", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     wanted = parser.parse_args()
     sums: Counter[str] = Counter()
     for seed in wanted.seeds:
         faults = [] if wanted.clean else faults_of(seed)
-        judged, left = judge(faults, replayed(rows_of(seed, faults), DetectorParameters())[1])
+        rows = rows_of(seed, faults)
+        judged, left = judge(faults, naive_incidents(rows) if wanted.naive else replayed(rows, DetectorParameters())[1])
         delay = LATENESS_MS + SKEW_MS
         for fault, near in judged:
             published = min((r["published"] + delay for r in near if r["start"] <= fault.end), default=None)
