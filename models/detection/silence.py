@@ -82,8 +82,8 @@ class Silence:
         length = state.steps - state.host_column("step")[rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
         surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
-        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
-        found = [at for at in found if self._is_due(int(rows[at]), now)]
+        silent = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS))
+        found = silent[self._due(now)[rows[silent]]].tolist() if len(silent) else []
         if not found:
             return events
         usual = run_length.share_outside(trials, begun, asked, stayed)
@@ -109,14 +109,15 @@ class Silence:
                 state.hosts.matrix[RUNS, row] = 0.0
         return events
 
-    def _is_due(self, host: int, now: int) -> bool:
-        """Whether a metric of the host should have come since its last one; before that it is only its log that is missing."""
-        own = np.flatnonzero(self._state.gauges.owner[0] == host)
-        if not len(own):
-            return True
-        seen = self._state.gauges.matrix[col.SEEN, own]
-        interval = self._state.univariate.hot["interval"][0, own[seen == seen.max()]].min()
-        return bool(now - seen.max() >= 1000 * (float(interval) + self._p.window_seconds))
+    def _due(self, now: int) -> Bools:
+        """Of which hosts a metric should have come since the last one, `(n_hosts,)`; of the others it is only the log that is missing."""
+        hosts, owner, seen = len(self._state.hosts), self._state.gauges.owner[0], self._state.gauges.matrix[col.SEEN]
+        last, interval = np.zeros(hosts), np.full(hosts, np.inf)
+        np.maximum.at(last, owner, seen)
+        newest = np.flatnonzero(seen == last[owner])
+        np.minimum.at(interval, owner[newest], self._state.univariate.hot["interval"][0, newest])
+        out: Bools = np.isinf(interval) | (now - last >= 1000 * (interval + self._p.window_seconds))
+        return out  # a host without metrics always is
 
     def logs(self, now: int, present: Bools, logged: Bools) -> tuple[Bools, list[EpisodeEvent]]:
         """Learn which hosts log; reports those whose log fell silent or returned though they are present.
