@@ -94,27 +94,29 @@ class Correlator:
             self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
-            within_reach = self._reach()
+            within_reach, near = self._reach(), MILLIS * self._parameters.join_seconds
+            least = threshold(watched, self._parameters.false_alarms_per_day)
             for group in linked(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
+                surprise = [self._onsets.coincidence(c, near) for c in own]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
                     incident.take_in(group, self._parameters)
-                    incident.mark_as_fleet(own, self._onsets, self._parameters)
+                    incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                     touched[incident.id] = incident
-                    if self._gather(incident, own, threshold(watched, self._parameters.false_alarms_per_day)):
+                    certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
+                    if self._gather(incident, certain):
                         within_reach = self._reach()
         return sorted((i for i in touched.values() if i.members), key=age)
 
-    def _gather(self, incident: OpenIncident, own: list[Cluster], least: float) -> bool:
-        """Episodes of large clusters that lie in incidents that are not published yet move to that of the fleet; so do those of clusters
-        that are published for the surprise of their hosts at once, of `least` nats.
+    def _gather(self, incident: OpenIncident, certain: list[Cluster]) -> bool:
+        """Episodes of clusters that are large, or published for their hosts at once, move from incidents that are not published yet to that
+        of the fleet.
 
         Answers whether incidents are gone for that.
         """
-        before, near = len(self._open), MILLIS * self._parameters.join_seconds
-        certain = [c for c in own if c.is_large or self._onsets.coincidence(c, near) >= least]
+        before = len(self._open)
         wanted = {episode for cluster in certain for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
             if other is not incident and not other.published:

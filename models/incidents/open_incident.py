@@ -11,7 +11,7 @@ from models.core.calls import Call
 from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
-from models.incidents.fleet import ROLL_SECONDS, Cluster, Onsets
+from models.incidents.fleet import ROLL_SECONDS, Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.incidents.replacement import Replacements
@@ -118,10 +118,13 @@ class OpenIncident:
         self.members[event.id].update(event)
         self.end = max(self.end, event.window_end)
 
-    def mark_as_fleet(self, clusters: Iterable[Cluster], onsets: Onsets, limits: CorrelationParameters) -> None:
-        """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
+    def mark_as_fleet(self, clusters: Iterable[Cluster], surprise: float, limits: CorrelationParameters) -> None:
+        """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does.
+
+        `surprise` is the greatest `Onsets.coincidence` of the clusters, nats.
+        """
+        self.coincidence = max(self.coincidence, surprise)
         for cluster in clusters:
-            self.coincidence = max(self.coincidence, onsets.coincidence(cluster, limits.join_seconds * MILLIS))
             if cluster.role == (self.role or cluster.role):
                 self.news |= not self.role
                 self.role, self.rolls = cluster.role, self.rolls or cluster.rolls
