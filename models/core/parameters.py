@@ -184,9 +184,8 @@ class DetectorParameters:
         """The alert threshold of metrics: surprise of one window, nats."""
         return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)
 
-    def metric_clear_rows(self, apart: float = 1.0) -> float:
+    def metric_clear_rows(self, apart: float) -> float:
         """Number of rows in a row below the alert threshold that close an episode of a metric whose rows are so many windows apart."""
-        apart = max(apart, 1.0)
         rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes) / apart)
         return min(rows, self.windows(hours=MOST_CLEAR_HOURS) / apart)
 

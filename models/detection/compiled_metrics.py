@@ -348,7 +348,7 @@ def runs_above(
     for i in range(len(rows)):
         row, base, apart = rows[i], found[BASE, i], found[APART, i]
         # One row in six windows is one test in six.
-        fewer = min(apart * p[WINDOW_SECONDS], LONGEST_SECONDS) / shortest if apart > 1 else 1.0
+        fewer = min(apart * p[WINDOW_SECONDS], LONGEST_SECONDS) / shortest
         alert_nats = p[ALERT_NATS] - log(fewer) if fewer > 1 else p[ALERT_NATS]
         found[ALERT, i] = alert_nats
         run, excess = gauges[ALERT_SECONDS, row], gauges[EXCESS, row]

@@ -320,8 +320,7 @@ class ShardDetector:
         """How many series and hosts the shard has after its last window, and how many hosts are there or were lately."""
         state = self._state
         series = len(state.gauges) + len(state.counts)
-        apart = np.rint(state.univariate.hot["interval"][0, : len(state.gauges)] / self._p.window_seconds)
-        numbers = np.bincount(np.maximum(apart, 1.0).astype(np.int64))
+        numbers = np.bincount(self._gauges.windows_apart(slice(len(state.gauges))).astype(np.int64))
         judged = round(sum(int(numbers[k]) / k for k in np.flatnonzero(numbers).tolist()))
         lately, services, omitted = self._population.numbers()
         return Watched(

@@ -76,7 +76,7 @@ class GaugeScores:
     last_seen
         End of the last window with a row before this one, epoch ms; 0 if there was none.
     apart
-        Windows from one row of the series to the next, typically.
+        Windows from one row of the series to the next, typically, at least one.
     alert_nats
         The alert threshold of the series, by how far its rows are apart, nats.
     persistent
@@ -158,7 +158,7 @@ class GaugeDetector:
         extra_nats = self.rules.extra_nats(found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index)
         self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
         not_learnt = self.rules.not_learnt(index)
-        found[step.APART] = np.rint(hot["interval"][0, index] / self._p.window_seconds)
+        found[step.APART] = self.windows_apart(index)
         persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
         quiet = step.runs_above(numbers, index, found, not_learnt, now, self._thresholds, persistent, strays)
         return GaugeScores(
@@ -202,6 +202,10 @@ class GaugeDetector:
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.describe_state(row)
+
+    def windows_apart(self, rows: Ints | slice) -> Floats:
+        """How many windows the rows of some series of the table are apart, typically, at least one, `(n,)`."""
+        return np.maximum(np.rint(self._model.state.hot["interval"][0, rows] / self._p.window_seconds), 1.0)
 
     def _warm_up(self) -> Floats | None:
         """Minutes for which each series warms up if no rule says otherwise, `(series,)`; None where all do for the same time."""
