@@ -29,10 +29,15 @@ Naive = Callable[[Case], Floats]  # scores of the rows that are judged, in thres
 
 def three_sigma(case: Case) -> Floats:
     """Distance from the mean of the last day, the row itself excluded."""
-    x = pd.Series(case.table.values[:, 0])
-    last = x.rolling(_day_rows(case), min_periods=LEAST_ROWS)
+    return in_sigmas(case.table.values[:, 0], _day_rows(case)) / SIGMAS
+
+
+def in_sigmas(values: Floats, rows: int) -> Floats:
+    """Distance of each value from the mean of so many before it, in their standard deviations, `(n,)`."""
+    x = pd.Series(values)
+    last = x.rolling(rows, min_periods=LEAST_ROWS)
     mean, deviation = last.mean().shift(), last.std().shift()
-    return _floats((x - mean).abs() / np.maximum(deviation, TINY)) / SIGMAS
+    return _floats((x - mean).abs() / np.maximum(deviation, TINY))
 
 
 def seasonal(case: Case) -> Floats:

@@ -34,13 +34,13 @@ SLICE_RECORDS = 20_000_000
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """How far a run is: slices and events done, the window reached (ms), and what it is doing."""
+    """How far a run is: slices and events done, up to which window the slice in hand goes (ms), and what it is doing."""
 
     done: int
     slices: int
     events: int
     all_events: int
-    reached: int | None
+    until: int
     doing: str
 
 
@@ -215,12 +215,12 @@ def run_slices(
         before = folder / state_folder(number - 1) if number else savepoint
         after = folder / state_folder(number)
         shutil.rmtree(after, ignore_errors=True)
-        doing = reporter(manifest.whole.after, manifest.slices, number, on_progress)
+        doing = reporter(manifest.slices, number, on_progress)
         manifest = manifest.with_result(run_slice(context, manifest.slices[number], before, after, doing))
         replay_manifest.write(context.settings, manifest)
         if number:
             shutil.rmtree(folder / state_folder(number - 1), ignore_errors=True)
-    reporter(manifest.whole.after, manifest.slices, len(manifest.slices), on_progress)("done")
+    reporter(manifest.slices, len(manifest.slices), on_progress)("done")
     return manifest
 
 
@@ -233,7 +233,7 @@ def check_again(
     try:
         for number, (part, first) in enumerate(zip(manifest.slices, manifest.results, strict=True)):
             before = scratch / f"{number - 1:04d}" if number else savepoint
-            doing = reporter(manifest.whole.after, manifest.slices, number, on_progress)
+            doing = reporter(manifest.slices, number, on_progress)
             found = run_slice(context, part, before, scratch / f"{number:04d}", doing)
             for kind, digest in first.digests.items():
                 if found.digests[kind] != digest:
@@ -244,11 +244,11 @@ def check_again(
                     raise DeterminismViolation(msg)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    reporter(manifest.whole.after, manifest.slices, len(manifest.slices), on_progress)("done")
+    reporter(manifest.slices, len(manifest.slices), on_progress)("done")
 
 
-def reporter(after: int | None, parts: tuple[Slice, ...], done: int, on_progress: OnProgress) -> Report:
-    """What reports the progress of a run of which so many slices are done. `after`: where its first window begins."""
+def reporter(parts: tuple[Slice, ...], done: int, on_progress: OnProgress) -> Report:
+    """What reports the progress of a run of which so many slices are done."""
     sizes = [part.events for part in parts]
-    reached = parts[done - 1].until if done else after
-    return lambda doing: on_progress(ReplayProgress(done, len(parts), sum(sizes[:done]), sum(sizes), reached, doing))
+    until = parts[min(done, len(parts) - 1)].until
+    return lambda doing: on_progress(ReplayProgress(done, len(parts), sum(sizes[:done]), sum(sizes), until, doing))

@@ -81,6 +81,7 @@ CURVES = timedelta(minutes=20)  # how far back pages have curves
 DRAIN_SECONDS = 45
 # A machine that is busy with other things may need longer to finish; the table waits for it so long.
 GRACE_SECONDS = 240
+QUIET_SECONDS = 15  # nobody waits longer for a line
 
 
 @dataclass
@@ -147,7 +148,7 @@ def run_demo(
     if stack.status(own.home).running:
         msg = f"demo: another demonstration is running in {own.home}; end it first, or set home to another folder"
         raise InputError(msg)
-    report = reporter(console)
+    report = Reporter(console)
     # Only what an earlier demonstration left, in the folder that is the demonstration's own.
     shutil.rmtree(own.home, ignore_errors=True)
     with ExitStack() as contexts:
@@ -160,7 +161,7 @@ def run_demo(
             }
         )
         topics.create(own)
-        report(f"Kafka at {servers.kafka}, Elasticsearch at {servers.elasticsearch}; starting the jobs")
+        report(f"Kafka at {servers.kafka}, Elasticsearch at {servers.elasticsearch}")
         fleet = fleet_settings(seed, minutes)
         simulation = simulate(fleet)
         load = contexts.enter_context(LoadGenerator(own, fleet))
@@ -171,6 +172,7 @@ def run_demo(
         receiver = contexts.enter_context(DemoReceiver(report))
         own = own.model_copy(update={"notify": receiver.settings})
         contexts.enter_context(BesideJobs(own))
+        report("starting Spark and the jobs, half a minute")
         with running(own, ("all",)) as (runner, health):
             server = contexts.enter_context(HealthServer(health, LOOPBACK, 0))
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
@@ -310,9 +312,9 @@ def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, s
     simulation = simulate(settings, processes=1)
     past = settings.start + HISTORY_HOURS * 3_600_000
 
-    def progress(events: int, expected: int) -> None:
+    def on_sent(events: int, until: int) -> None:
         sent.value = events
-        if events >= expected * (past - settings.start) / (simulation.end - settings.start):
+        if until >= past:
             is_live.set()
 
     live(
@@ -322,7 +324,7 @@ def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, s
         begin=settings.start,
         timestamps="event",
         heartbeats=True,
-        on_progress=progress,
+        on_sent=on_sent,
     )
 
 
@@ -332,16 +334,28 @@ def own_logs() -> list[Path]:
     return [path for path in candidates if path.is_file()]
 
 
-def reporter(console: Console) -> Report:
-    """Lines with the seconds since the start."""
-    began = time.monotonic()
+class Reporter:
+    """Lines with the seconds since the start; and one where there has been none for QUIET_SECONDS."""
 
-    def report(line: str) -> None:
-        console.print(
-            printable(f"[{time.monotonic() - began:5.0f} s] {line}"), markup=False, highlight=False, soft_wrap=True
-        )
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock, self._began, self._last = console, clock, clock(), clock()
 
-    return report
+    def __call__(self, line: str) -> None:
+        """Print a line."""
+        self._last = self._clock()
+        text = printable(f"[{self._last - self._began:5.0f} s] {line}")
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def if_quiet(self, line: Callable[[], str]) -> None:
+        """Print a line where there has been none for long."""
+        if self._clock() - self._last >= QUIET_SECONDS:
+            self(line())
+
+
+def so_far(sent: int, scored_until: int) -> str:
+    """How far the jobs are: events that were sent, and the end (epoch ms) of the last window that was judged, 0 before the first."""
+    judged = f"up to {local(scored_until):%H:%M:%S}" if scored_until else "nothing yet"
+    return f"{sent:,} events of the fleet are in the log; the jobs have judged {judged}"
 
 
 class ResultReader:
@@ -409,7 +423,7 @@ def watch(
     load: LoadGenerator,
     stopping: threading.Event,
     deadline: float,
-    report: Report,
+    report: Reporter,
     enough: Callable[[], bool],
 ) -> PipelineResults:
     """Print incidents as they come, until the time is over and the windows of what was sent have been scored, or until it is `enough`."""
@@ -420,22 +434,25 @@ def watch(
             for incident in reader.poll(results):
                 report_incident(incident, report)
             check(runner, load)
+            report.if_quiet(lambda: so_far(load.events, results.scored_until(shards)))
             if load.is_live and not live_reported:
                 live_reported = True
-                report(f"history is in the log ({load.events} events); the fleet is live, and so is this machine")
+                report(f"history is in the log ({load.events:,} events); the fleet is live, and so is this machine")
             if not caught_up_reported and results.scored_until(shards) > 1000 * (time.time() - 60):
                 caught_up_reported = True
                 report("the jobs have caught up with the clock")
             if results.incidents and enough():
                 return results
-        load.stop()
+        # Before it stops, which takes seconds: what comes after the last record closes no window.
         last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds - 1000 * INTERVAL
+        load.stop()
         results.sent_until = last
         report("stopped feeding; finishing the windows that are open")
         while not stopping.is_set() and time.monotonic() < deadline + GRACE_SECONDS:
             for incident in reader.poll(results):
                 report_incident(incident, report)
             check(runner, load)
+            report.if_quiet(lambda: so_far(load.events, results.scored_until(shards)))
             if results.scored_until(shards) >= last and reader.is_all_read(runner):
                 break
         reader.poll(results)

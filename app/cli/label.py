@@ -49,18 +49,11 @@ def label(
     print_line(f"{label}: {len(made['series'])} series of incident {incident}{rest}")
 
 
-def incident_of(settings: Settings, incident: str) -> dict[str, Any]:
-    """Series that it shows, hosts, start and end of an incident of the settings' version, from Elasticsearch.
-
-    Raises InputError if it is not there.
-    """
-    return about_incident(incident_document(settings, incident))
-
-
 def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], int]:
-    """The same with the series of all its episodes, as far as it lists them and a label has room; and of how many episodes they are left out.
+    """Series, hosts, start and end of an incident of the settings' version, from Elasticsearch, and how many episodes have no series there.
 
-    Raises InputError if it is not there, or no label can be about it.
+    The series are those of all its episodes, as far as it lists them and a label has room. Raises InputError if the incident is not there, or no
+    label can be about it.
     """
     source = incident_document(settings, incident)
     listed = source["novelty"].get("episodes") or []
@@ -73,7 +66,7 @@ def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], i
         msg = f"incident {incident} is about no series of a host, so no label can be about it"
         raise InputError(msg)
     gone = max(len(listed) - len(members) - len(set(about["series"]) - set(members)), 0)  # with no document any more
-    return about, int(source["novelty"].get("episodes_omitted") or 0) + gone + cut
+    return about, omitted(source) + gone + cut
 
 
 def series_of(shown: Iterable[str], members: Sequence[str]) -> tuple[list[str], int]:
@@ -83,8 +76,19 @@ def series_of(shown: Iterable[str], members: Sequence[str]) -> tuple[list[str], 
     return names, sum(name not in known for name in members)
 
 
+def omitted(source: Mapping[str, Any]) -> int:
+    """How many episodes an incident's document does not list."""
+    return int(source["novelty"].get("episodes_omitted") or 0)
+
+
+def unshown(source: Mapping[str, Any]) -> int:
+    """How many episodes an incident has beside those whose series it shows."""
+    novelty = source["novelty"]
+    return max(len(novelty.get("episodes") or ()) + omitted(source) - len(novelty.get("contributions") or ()), 0)
+
+
 def about_incident(source: Mapping[str, Any]) -> dict[str, Any]:
-    """What a label says of an incident, from its document."""
+    """What a label says of an incident, from its document: the series that it shows, hosts, start and end."""
     return {
         "series": [one["series"] for one in source["novelty"].get("contributions") or ()],
         "host": (source.get("host") or {}).get("name", []),

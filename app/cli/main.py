@@ -32,6 +32,7 @@ from app.cli.output import fail
 from app.cli.plan import plan
 from app.cli.quarantine import quarantine_app
 from app.cli.recover import recover
+from app.cli.refused import refused
 from app.cli.replay import replay_app
 from app.cli.rules import rules_app
 from app.cli.rules_calendar import calendar
@@ -62,7 +63,7 @@ app = typer.Typer(
 )
 for command in (
     *(up, down, status, run, label, change, topology, state, collect, templates, score, simulate),
-    *(demo, dashboard, watch, plan, recover, doctor, export),
+    *(demo, dashboard, watch, refused, plan, recover, doctor, export),
 ):
     app.command()(command)
 rules_app.command("calendar")(calendar)

@@ -102,10 +102,15 @@ def summary(made: Mapping[str, Any]) -> str:
     if made.get("dry_run"):
         return (
             f"version {made['version']} would take over from {made['previous']}: it has results of windows after "
-            f"{made['covers_from_time']} and is indexed up to {made['reached_time']}, {made['previous']} up to "
-            f"{made['previous_reached_time']}"
+            f"{made['covers_from_time']}, {indexed(made, 'reached')}; those of {made['previous']} are "
+            f"{indexed(made, 'previous_reached')}"
         )
     if made["already"]:
         return f"version {made['version']} serves {when} already; the aliases are as they should be"
     who = "its jobs run" if made["running"] else "nobody runs its jobs: `kappa run all` does"
     return f"version {made['version']} serves {when}, as {made['previous']} did before; {who}"
+
+
+def indexed(made: Mapping[str, Any], which: str) -> str:
+    """How far results are in the search: `reached` or `previous_reached`."""
+    return "not indexed yet" if made[which] is None else f"indexed up to {made[f'{which}_time']}"

@@ -146,18 +146,17 @@ def moment_of(option: str, text: str, now: int) -> int:
 
 @contextmanager
 def progress() -> Iterator[OnProgress]:
-    """Slices, events, events a second and event time reached: a bar on stderr where that is a terminal, else a line for each stage."""
+    """Slices, up to which event time, events and events a second: a bar on stderr where that is a terminal, else a line for each stage."""
     began = datetime.now(tz=UTC)
-    with progress_bar(TextColumn("events {task.fields[rate]} {task.fields[reached]}")) as bar:
-        task = bar.add_task("replay", total=None, rate="", reached="")
+    with progress_bar(TextColumn("events {task.fields[rate]}")) as bar:
+        task = bar.add_task("replay", total=None, rate="")
 
         def on_progress(at: ReplayProgress) -> None:
             seconds = max(0.001, (datetime.now(tz=UTC) - began).total_seconds())
-            doing = f"slice {min(at.done + 1, at.slices)} of {at.slices}: {at.doing}"
+            doing = f"slice {min(at.done + 1, at.slices)} of {at.slices}, to {iso(at.until)}: {at.doing}"
             rate = f"{at.events / seconds:,.0f}/s" if at.events else ""
-            reached = f"to {iso(at.reached)}" if at.reached else ""
-            bar.update(task, description=doing, total=at.all_events, completed=at.events, rate=rate, reached=reached)
+            bar.update(task, description=doing, total=at.all_events, completed=at.events, rate=rate)
             if bar.disable:
-                report(" ".join(filter(None, (f"{doing}; {at.events:,} of {at.all_events:,} events", rate, reached))))
+                report(f"{doing}; {at.events:,} of {at.all_events:,} events {rate}".rstrip())
 
         yield on_progress

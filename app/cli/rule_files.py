@@ -92,14 +92,14 @@ def record_of_table(
     where: str, table: Mapping[str, Any], since: str | None, about: Mapping[str, str]
 ) -> dict[str, Any]:
     """A table as a record; instants of TOML become text. Raises InputError without a name, and for a key that rules do not have."""
-    if "name" not in table:
-        msg = f"{where} has no name; it is replaced and removed by its name"
-        raise InputError(msg)
     unknown = sorted(table.keys() - set(KEYS) - set(PEOPLE))
     if unknown:
         likely = difflib.get_close_matches(unknown[0], KEYS, 1)
         more = f", did you mean {likely[0]}?" if likely else "; docs/control.md lists the keys of rules"
         msg = f"{where}: no key {unknown[0]!r} in a rule{more}"
+        raise InputError(msg)
+    if "name" not in table:
+        msg = f"{where} has no name; it is replaced and removed by its name"
         raise InputError(msg)
     days = [name for name, value in table.items() if isinstance(value, date) and not isinstance(value, datetime)]
     if days:

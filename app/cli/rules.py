@@ -12,7 +12,7 @@ import typer
 
 from app.cli import label
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_line, print_table
+from app.cli.output import Json, print_json, print_line, print_table, report
 from app.cli.rule_files import checked, rules_in
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
 from app.core.settings import Settings, load
@@ -128,12 +128,19 @@ def incident(
         raise InputError(msg)
     span = checked_time("since", since), checked_time("until", until)
     settings = connected(serving.of_version(config, version), ("kafka", "elasticsearch"))
-    of, texts = label.incident_of(settings, identity), about(comment, author)
+    found = label.incident_document(settings, identity)
+    of, texts = label.about_incident(found), about(comment, author)
     rules = [checked(one["name"], one) for one in rules_of_incident(identity, of, what, *span, **texts)]
     answer = label.record(settings, identity, ACKNOWLEDGED, answer_of(what, comment), author, of)
     differences = difference(rule_topic.read(settings).in_effect().known, rules)
     if not dry_run:
         label.send(settings, answer)
+    left_out = label.unshown(found) if what == MUTE else 0
+    if left_out:
+        report(
+            f"the rules are about the {len(of['series'])} series that the incident shows, not those of its other {left_out} episodes: "
+            "write rules for these into a file for `kappa rules apply`"
+        )
     carried_out(settings, differences, [one for one in differences if one.word != SAME], dry_run, as_json)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from app.cli.output import Json, print_json, print_table, rows_on_stdout
 
-SHOWN = 40  # templates in the table, the most frequent first
+SHOWN = 20  # templates in the table, the most frequent first
 
 
 def templates(
@@ -35,4 +35,6 @@ def templates(
         return
     shown = counts.templates()
     rows = [[f"{t['lines']:,}", t["template_id"], t["template"]] for t in shown[:SHOWN]]
-    print_table(f"{len(shown):,} templates in {counts.lines:,} lines of {file}", ["lines", "id", "template"], rows)
+    most = f", the {SHOWN} most frequent" if len(shown) > SHOWN else ""
+    title = f"{len(shown):,} templates in {counts.lines:,} lines of {file} -> {out_file}{most}"
+    print_table(title, ["lines", "id", "template"], rows)

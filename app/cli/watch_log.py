@@ -25,11 +25,11 @@ log = structlog.get_logger()
 POLL_MS = 500
 TIMEOUT_MS = 5_000
 DAY_MS = 86_400_000
-# Which topics show that a job is alive, upstream first: each gets a heartbeat or a watermark message every few seconds.
-WRITES = {
-    "nothing has come in, not even heartbeats,": topics.INPUTS,
-    "extract has written nothing": ("statistics",),
-    "detect has written nothing": ("novelties",),
+# Which topics show that a job is alive, and which ones it reads, upstream first: each gets a heartbeat or a watermark message every few seconds.
+WRITES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "nothing has come in, not even heartbeats,": (topics.INPUTS, ()),
+    "extract has written nothing": (("statistics",), topics.INPUTS),
+    "detect has written nothing": (("novelties",), ("statistics",)),
 }
 READ = ("incidents", "novelties")
 REFUSED = ("late", "dead-letters")
@@ -119,11 +119,15 @@ class LogReader:
         return found
 
     def activity(self, stale_seconds: float) -> LogActivity | None:
-        """Which jobs have written during the last `stale_seconds`; None where Kafka does not answer."""
+        """Which jobs have written nothing for `stale_seconds`, though they had something to read; None where Kafka does not answer."""
         now = time.time()
         try:
             since = int((now - stale_seconds) * 1000)
-            stalled = tuple(words for words, kinds in WRITES.items() if not self._written_after(kinds, since))
+            stalled = tuple(
+                words
+                for words, (kinds, read) in WRITES.items()
+                if not self._written_after(kinds, since) and (not read or self._written_before(read, since))
+            )
             refused = self._ends(REFUSED)
         except (KafkaError, OSError) as error:
             log.debug("Kafka does not answer", error=repr(error))
@@ -134,6 +138,13 @@ class LogReader:
     def _written_after(self, kinds: tuple[str, ...], time_ms: int) -> bool:
         wanted = {part: time_ms for kind in kinds for part in self._parts[kind]}
         return any(self._consumer.offsets_for_times(wanted, timeout_ms=TIMEOUT_MS).values())
+
+    def _written_before(self, kinds: tuple[str, ...], time_ms: int) -> bool:
+        parts = [part for kind in kinds for part in self._parts[kind]]
+        later = self._consumer.offsets_for_times(dict.fromkeys(parts, time_ms), timeout_ms=TIMEOUT_MS)
+        first = self._consumer.beginning_offsets(parts, timeout_ms=TIMEOUT_MS)
+        last = self._consumer.end_offsets(parts, timeout_ms=TIMEOUT_MS)
+        return any((later[part].offset if later.get(part) else last[part]) > first[part] for part in parts)
 
     def close(self) -> None:
         """Close the consumer."""

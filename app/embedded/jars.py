@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.core import private_files
 from app.core.errors import StackError
 from app.core.file_lock import file_lock
 from app.core.report import Report
@@ -32,6 +33,7 @@ from app.embedded.java_network import network_options
 from app.embedded.jvm import last_meaningful_line, pyspark_jar
 
 PROJECT = Path(__file__).resolve().parents[2]
+HOME = PROJECT / ".kappa"  # of a checkout
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 MANIFEST = Path(__file__).with_name("jars.toml")
 CONFS = ("spark", "kafka", "elasticsearch", "netty")
@@ -281,13 +283,15 @@ def main(arguments: list[str]) -> int:
         prog="python -m app.embedded.jars",
         description="Fetch the jars of Kafka, Elasticsearch and Spark that are missing or damaged.",
     )
-    parser.add_argument("folder", type=Path, nargs="?", default=PROJECT / ".kappa" / "jars", help="where the jars lie")
+    parser.add_argument("folder", type=Path, nargs="?", default=HOME / "jars", help="where the jars lie")
     parser.add_argument("--lock", action="store_true", help="write jars.toml again, after a change of ivy.xml")
     asked = parser.parse_args(arguments)
     try:
         if asked.lock:
             lock(asked.folder, say)
         else:
+            if asked.folder == HOME / "jars":
+                private_files.tighten(HOME)
             ensure_jars(asked.folder, say)
             ensure_compiled(asked.folder, say)
     except StackError as error:

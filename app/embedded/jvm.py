@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ PYSPARK_JARS = _pyspark_jars()
 _SET_PARENT_DEATH_SIGNAL = 1
 _NAMES_AN_ERROR = re.compile(r"Exception|[a-z]Error|\bERROR\b|\bFATAL\b")
 _END_GRACE_SECONDS = 5.0
+_LEAST_FREE_BYTES = 1 << 20  # less, and a line cannot be written
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,7 @@ class Jvm:
 
     def failure(self, what: str) -> StackError:
         """An error that carries the last meaningful line that this run logged."""
-        line = last_meaningful_line(self.command.log, self._log_start)
-        return StackError(f"{self.command.name}: {what}: {line or 'nothing was logged'} (log: {self.command.log})")
+        return StackError(f"{self.command.name}: {what}: {logged_reason(self.command.log, self._log_start)}")
 
     def end(self) -> None:
         """Close its input, wait a little, then kill: returns when the process is gone."""
@@ -152,6 +153,16 @@ def last_meaningful_line(log: Path, start: int = 0) -> str:
     messages = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... "))]
     named = [line for line in messages if _NAMES_AN_ERROR.search(line)]
     return (named or messages or [""])[-1][:300]
+
+
+def logged_reason(log: Path, start: int = 0) -> str:
+    """That line, or why there is none; and where the log is."""
+    line = last_meaningful_line(log, start)
+    if not line:
+        line = "nothing was logged"
+        if shutil.disk_usage(log.parent).free < _LEAST_FREE_BYTES:
+            line += ", as no space is left on its disk"
+    return f"{line} (log: {log})"
 
 
 def _parent_death_signal() -> Callable[[], None] | None:

@@ -26,7 +26,7 @@ from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
 from app.embedded.elasticsearch import cluster_health
 from app.embedded.jars import PROJECT, ensure_jars
-from app.embedded.jvm import last_meaningful_line
+from app.embedded.jvm import logged_reason
 from app.embedded.stack_state import Addresses, ProcessId, ServiceState, StackState, address, addresses, read_state
 from app.embedded.supervisor import Task, end_leftovers
 from app.supervision.parent import PYTHON
@@ -282,9 +282,7 @@ def _await_ready(supervisor: "subprocess.Popen[bytes]", stack: Stack, report: Re
             if found:
                 return found
     log = home / "logs" / "supervisor.log"
-    msg = (
-        f"the stack in {home} ended while it started: {last_meaningful_line(log) or 'nothing was logged'} (log: {log})"
-    )
+    msg = f"the stack in {home} ended while it started: {logged_reason(log)}"
     raise StackError(msg)
 
 

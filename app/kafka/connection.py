@@ -13,7 +13,14 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
-from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError
+from kafka.errors import (
+    AuthorizationError,
+    IllegalSaslStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 
 from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
@@ -24,6 +31,7 @@ from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
 
 ASK_SECONDS = 2.0
+NO_SASL = IllegalSaslStateError | UnsupportedSaslMechanismError  # the listener knows no SASL, or not this mechanism
 LOGIN = "org.apache.kafka.common.security"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
@@ -167,7 +175,7 @@ def tls_refusal(options: Mapping[str, Any]) -> ssl.SSLError | None:
 
 def is_final(error: BaseException) -> bool:
     """Whether another try would end in the same: the broker, or we, refuse."""
-    return isinstance(error, AuthorizationError | SaslAuthenticationFailedError) or not_trusted(error)
+    return isinstance(error, AuthorizationError | SaslAuthenticationFailedError | NO_SASL) or not_trusted(error)
 
 
 def not_trusted(error: BaseException) -> bool:
@@ -210,6 +218,11 @@ def failure(options: Mapping[str, Any], error: BaseException, what: str = "does 
             "sasl_oauth_client_id and its secret" if mechanism == "OAUTHBEARER" else "sasl_username and sasl_password"
         )
         return InputError(f"{where} does not let us in by {mechanism} ({text}): check kafka.{names}")
+    if isinstance(error, NO_SASL):
+        return InputError(
+            f"{where} has no sign-in by {options.get('sasl_mechanism', 'SASL')} at this address ({type(error).__name__}): check "
+            "kafka.security_protocol and kafka.sasl_mechanism"
+        )
     if isinstance(error, AuthorizationError):
         kind = type(error).__name__
         return InputError(

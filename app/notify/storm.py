@@ -38,8 +38,9 @@ class Storm:
         return f"{PREFIX}{self.name}-{self._since}"
 
     def remember(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Take in what earlier processes have sent to this channel, the oldest first."""
-        for one in deliveries:
+        """Take in what earlier processes have sent to this channel, the last of each incident, the oldest first."""
+        known = list(deliveries)
+        for one in known:
             if one.incident.startswith(PREFIX):
                 self._since = time_of_digits(one.incident.rpartition("-")[2]) if one.status == "open" else None
             elif one.outcome == HELD:
@@ -47,6 +48,9 @@ class Storm:
             if one.status == "open" and one.outcome in (DELIVERED, HELD) and one.topic:
                 self._opened.append(one.at)
         self._opened = deque(sorted(self._opened))
+        if self._since is not None:
+            passed = (one for one in known if one.status == "open" and one.outcome == DELIVERED and one.topic)
+            self._sent = sum(one.severity == CRITICAL and one.at >= self._since for one in passed)
         self._count(now_ms)
 
     def opens(self, key: str, severity: str, now_ms: int) -> tuple[bool, Notification | None]:

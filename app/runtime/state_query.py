@@ -69,7 +69,7 @@ class Shard:
 
     def detector(self, parameters: DetectorParameters) -> ShardDetector | None:
         """The model, loaded; None if the shard has none yet."""
-        return model_of(self.stored, parameters, self.number)
+        return model_of(self.stored, self.done, parameters, self.number)
 
 
 def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
@@ -274,7 +274,8 @@ def unknown(spark: SparkSession, settings: Settings, series: str, host: str, kno
         all_hosts = hosts(spark, settings)
         near = nearest(host, all_hosts)
         like = f", nearest are {', '.join(near)}" if near else ""
-        what = f"no series {series!r} and no host {host!r} among {len(all_hosts)}{like}"
+        number = f"among {len(all_hosts)}{like}" if all_hosts else "as it has judged no window yet"
+        what = f"no series {series!r} and no host {host!r} {number}"
     return UnknownSeries(f"version {settings.version} knows {what}")
 
 

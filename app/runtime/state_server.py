@@ -111,13 +111,18 @@ def rows(answer: Mapping[str, Any]) -> list[list[str]]:
         ["shard", f"{answer['shard']} of version {answer['version']}"],
         ["typical", f"{number(answer['typical'])}{unit}"],
         ["spread", f"{number(answer['spread'])}{unit}"],
-        ["interval", f"{number(answer['lower'])} to {number(answer['upper'])}{unit}"],
+        ["interval", interval(answer["lower"], answer["upper"], unit)],
         ["windows learnt", f"{answer['windows']}, the last one {answer['seen']}"],
         ["warming up", f"{answer['windows_to_go']} windows to go" if answer["warming"] else "no"],
         ["learning", "held while its episode is open" if answer["frozen"] else "yes"],
     ]
     shown = f"{episode['kind']} ({episode['score']:.1f} nats): {episode['reason']}" if episode else "none"
     return [*found, ["open episode", shown]]
+
+
+def interval(lower: float | None, upper: float | None, unit: str) -> str:
+    """Two bounds for people."""
+    return number(None) if lower is None and upper is None else f"{number(lower)} to {number(upper)}{unit}"
 
 
 def number(value: float | None) -> str:

@@ -25,6 +25,7 @@ from pipelines.errors import KappaError, ServiceUnavailable
 if TYPE_CHECKING:
     from models.core.arrays import Ints
 
+OnSent = Callable[[int, int], None]  # events so far, and up to when (epoch ms) all are sent
 Timestamps = Literal["event", "now"]
 WORTH_A_PROCESS = 150_000
 SLICE_MS = 100
@@ -242,12 +243,12 @@ def live(
     timestamps: Timestamps = "now",
     heartbeats: bool = False,
     clock: Callable[[], int] = wall_clock,
-    on_progress: OnEventCount | None = None,
+    on_sent: OnSent | None = None,
 ) -> PublishResult:
     """Send what arrives from `begin` on (None: the start of the simulation), each record at its time of arrival.
 
-    Returns when the simulation is over or `stop` is set. Heartbeats are left to `app.kafka.heartbeats.Heartbeats` unless asked
-    for. Raises ServiceUnavailable when Kafka does not take the records.
+    Returns when the simulation is over or `stop` is set. `on_sent` gets the events so far, and up to when (epoch ms) all are sent.
+    Heartbeats are left to `app.kafka.heartbeats.Heartbeats` unless asked for. Raises ServiceUnavailable when Kafka does not take the records.
     """
     first = simulation.settings.start if begin is None else begin
     events = beats = 0
@@ -264,6 +265,6 @@ def live(
                         outbox.send(target.topics[topic], value, key=key, partition=partition, timestamp_ms=stamp)
             outbox.settle()
             end = block.end
-            if on_progress is not None:
-                on_progress(events, simulation.expected_events)
+            if on_sent is not None:
+                on_sent(events, end)
     return PublishResult(events, beats, end)

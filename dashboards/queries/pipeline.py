@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,9 @@ from dashboards.queries.search import Span, buckets, search, within
 from models.records.index_names import alias_of
 
 MAX_REASONS = 10
+# Of each kind: reasons that differ in numbers alone, such as by how many seconds a clock is ahead, are one.
+MAX_TEXTS = 200
+NUMBER = re.compile(r"\d+")
 BUCKETS = 60
 REFUSED = ("dataset", "reason", "count", "latest", "stage", "source_position", "sample")
 RATE = ("time", "dataset", "count")
@@ -41,7 +45,7 @@ def refusals(client: Elasticsearch, version: str, length: timedelta, now: dateti
 
 
 def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
-    """Late and dead records appended in the span, by reason: columns of REFUSED, with the newest one as sample.
+    """Late and dead records appended in the span, by reason: columns of REFUSED, with the newest one as sample and its reason.
 
     `total` counts the records, `rows` has the most frequent reasons of either kind.
     """
@@ -49,19 +53,33 @@ def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
         "top_hits": {"size": 1, "sort": [{"@timestamp": "desc"}], "_source": ["@timestamp", "message", "pipeline"]}
     }
     by_reason = {
-        "terms": {"field": "event.reason", "size": MAX_REASONS, "missing": "no reason given"},
+        "terms": {"field": "event.reason", "size": MAX_TEXTS, "missing": "no reason given"},
         "aggs": {"newest": newest},
     }
-    by_dataset = {"terms": {"field": "event.dataset", "size": 5}, "aggs": {"reasons": by_reason}}
+    by_topic = {
+        "terms": {"field": "pipeline.topic", "size": MAX_REASONS, "missing": ""},
+        "aggs": {"reasons": by_reason},
+    }
+    by_dataset = {"terms": {"field": "event.dataset", "size": 5}, "aggs": {"topics": by_topic}}
     found = search(
         client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"datasets": by_dataset}
     )
-    rows = [
-        refused_row(dataset["key"], reason)
-        for dataset in buckets(found, "datasets")
-        for reason in dataset["reasons"]["buckets"]
-    ]
+    rows = [row for dataset in buckets(found, "datasets") for row in refused_rows(dataset)]
     return Listing(frame_of(rows, REFUSED), found["hits"]["total"]["value"])
+
+
+def refused_rows(dataset: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The most frequent reasons of a kind in each topic. Of those that differ in numbers alone there is one, that of the newest record."""
+    alike: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for topic in dataset["topics"]["buckets"]:
+        for reason in topic["reasons"]["buckets"]:
+            same = (topic["key"], NUMBER.sub("0", reason["key"]))
+            alike.setdefault(same, []).append(refused_row(dataset["key"], reason))
+    merged = [
+        max(rows, key=lambda row: str(row["latest"])) | {"count": sum(row["count"] for row in rows)}
+        for rows in alike.values()
+    ]
+    return sorted(merged, key=lambda row: -row["count"])[:MAX_REASONS]
 
 
 def refused_row(dataset: str, reason: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,8 @@ class DetectorParameters:
         windows with many lines.
     alarm_chance
         Probability that a normal metric exceeds the alert threshold in some window of an hour. Raising it finds more
-        and raises more false alarms. A window longer than five minutes has the probability of one of five minutes.
+        and raises more false alarms. A window longer than five minutes has the probability of one of five minutes, and
+        a metric that comes more seldom than windows that of a window of its interval.
     confirm_seconds
         Time for which a metric must stay above the alert threshold to open an episode. Raising it ignores longer
         bursts and finds faults later.
@@ -183,11 +184,10 @@ class DetectorParameters:
         """The alert threshold of metrics: surprise of one window, nats."""
         return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)
 
-    @property
-    def metric_clear_rows(self) -> float:
-        """Number of windows in a row below the alert threshold that close an episode of a metric."""
-        rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes))
-        return min(rows, self.windows(hours=MOST_CLEAR_HOURS))
+    def metric_clear_rows(self, apart: float) -> float:
+        """Number of rows in a row below the alert threshold that close an episode of a metric whose rows are so many windows apart."""
+        rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes) / apart)
+        return min(rows, self.windows(hours=MOST_CLEAR_HOURS) / apart)
 
     def lasting(self, minutes: float) -> float:
         """Seconds that a new level must last where `minutes` are asked of windows of usual length; longer windows stretch it."""

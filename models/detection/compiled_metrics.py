@@ -10,6 +10,7 @@ import numpy as np
 
 from models.core.arrays import Array, Bools, Floats, Ints
 from models.core.compiled import called, compiled
+from models.core.parameters import LONGEST_SECONDS
 from models.detection import gauge_columns as col
 from models.detection import host_columns as hosts_col
 from models.stats import run_length
@@ -18,6 +19,7 @@ from models.stats.interval_distance import BORDER
 from models.stats.interval_distance import LARGEST as FARTHEST
 
 LARGEST = 1e150  # squares of larger values would overflow
+TWICE = 0.5  # share of the farthest value's distance that a second one needs where rows are far apart
 STAYS = 0.75  # a value that keeps this share of its distance from the typical one is not on its way back
 MOST_REPEATED = 0.5  # share of repeated values up to which a series counts as one that varies
 MOST_DOUBLE = np.finfo(np.float64).max
@@ -26,9 +28,11 @@ MOST_DOUBLE = np.finfo(np.float64).max
 POINTS, MEAN, SQUARES, LAST = range(4)
 GIVEN = 4
 # Rows of what is found of them, `(FOUND, n)`: as in `GaugeScores`, then the value before, whether it was the same one, and which share of
-# the distance from the typical value is kept.
-SCORE, VALUE, TYPICAL, LOWER, UPPER, BASE, GAP, STUCK, DOMINANT, HEALTH, LAST_SEEN, BEFORE, SAME, KEPT = range(14)
-FOUND = 14
+# the distance from the typical value is kept, how many windows its rows are apart, and its alert threshold.
+SCORE, VALUE, TYPICAL, LOWER, UPPER, BASE, GAP, STUCK, DOMINANT, HEALTH, LAST_SEEN, BEFORE, SAME, KEPT, APART, ALERT = (
+    range(16)
+)
+FOUND = 16
 # Rows of parameters of `runs_above`: thresholds and times, and how an interval makes a candidate.
 ALERT_NATS, WINDOW_SECONDS, CONFIRM_NATS, CONFIRM_SECONDS, STUCK_NATS, REACH, OPEN_SCALES = range(7)
 
@@ -318,14 +322,15 @@ def runs_above(
     """Count the runs of windows above the alert threshold; note that the window's metrics were seen, and round off what is known of them.
 
     A burst without meaning can exceed the threshold by as much as a fault, but falls back at once: so a short run is persistent only where the
-    values keep their distance from the typical one.
+    values keep their distance from the typical one. Where rows are further apart than `confirm_seconds`, and than windows, two of them
+    have to be far off: the step back from a single strange value is as rare as the step to it.
 
     Parameters
     ----------
     rows
         Rows of the window's metrics in the table, `(n,)`.
     found
-        What was found of them, `(FOUND, n)`.
+        What was found of them, `(FOUND, n)`; gets their alert thresholds.
     not_learnt
         Those that a rule keeps from being learnt, `(n,)`.
     p
@@ -339,22 +344,31 @@ def runs_above(
     -------
     Whether all is quiet: no metric strays or is persistent or stuck.
     """
-    quiet, alert_nats = True, p[ALERT_NATS]
+    quiet, shortest = True, min(p[WINDOW_SECONDS], LONGEST_SECONDS)
     for i in range(len(rows)):
-        row, base = rows[i], found[BASE, i]
+        row, base, apart = rows[i], found[BASE, i], found[APART, i]
+        # One row in six windows is one test in six.
+        fewer = min(apart * p[WINDOW_SECONDS], LONGEST_SECONDS) / shortest
+        alert_nats = p[ALERT_NATS] - log(fewer) if fewer > 1 else p[ALERT_NATS]
+        found[ALERT, i] = alert_nats
         run, excess = gauges[ALERT_SECONDS, row], gauges[EXCESS, row]
         begins, above = run == 0, base >= alert_nats  # false for NaN
         elapsed = (now - gauges[SEEN, row]) / 1000.0 if run > 0 else p[WINDOW_SECONDS]
         run, excess = (run + elapsed, excess + base - alert_nats) if above else (0.0, 0.0)
         gauges[ALERT_SECONDS, row], gauges[EXCESS, row] = run, excess
-        strong = excess >= p[CONFIRM_NATS] and run >= 2 * p[WINDOW_SECONDS] and found[KEPT, i] >= STAYS
-        persistent[i] = above and (run >= p[CONFIRM_SECONDS] or strong)
         value, typical, upper = found[VALUE, i], found[TYPICAL, i], found[UPPER, i]
         if run > 0:
             note_distance(gauges, row, begins, value, typical, found[LOWER, i], upper)
+            gauges[col.ALERT_SCORE, row] = max(gauges[col.ALERT_SCORE, row], base - found[GAP, i])
         elif not begins:
-            for k in range(FIRST_EXPECTED, col.ALERT_SECOND + 1):
+            for k in range(FIRST_EXPECTED, col.ALERT_SCORE + 1):
                 gauges[k, row] = 0.0
+        lasts = run >= p[CONFIRM_SECONDS]
+        if begins or elapsed < max(p[CONFIRM_SECONDS], 2 * p[WINDOW_SECONDS]):
+            lasts |= excess >= p[CONFIRM_NATS] and run >= 2 * p[WINDOW_SECONDS] and found[KEPT, i] >= STAYS
+        else:
+            lasts &= gauges[col.ALERT_SECOND, row] >= TWICE * gauges[col.ALERT_FARTHEST, row]
+        persistent[i] = above and lasts
         scale = (upper - typical) / p[REACH]
         strays[i] = (
             np.isfinite(value)

@@ -200,7 +200,7 @@ class CountDetector:
     def _continue(self, episode: Episode, row: _CountRow) -> list[EpisodeEvent]:
         p, b, j = self._p, row.scores.belief, row.at
         score = float(row.scores.score[j])
-        peak = np.isfinite(score) and episode.gather(score, p.allowance_nats)
+        peak = np.isfinite(score) and episode.gather(score, p.allowance_nats, float(b.seconds[j]) / p.window_seconds)
         if peak:
             words = self._words(row, episode.cause)
             episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words

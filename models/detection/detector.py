@@ -320,6 +320,8 @@ class ShardDetector:
         """How many series and hosts the shard has after its last window, and how many hosts are there or were lately."""
         state = self._state
         series = len(state.gauges) + len(state.counts)
+        numbers = np.bincount(self._gauges.windows_apart(slice(len(state.gauges))).astype(np.int64))
+        judged = round(sum(int(numbers[k]) / k for k in np.flatnonzero(numbers).tolist()))
         lately, services, omitted = self._population.numbers()
         return Watched(
             series,
@@ -330,6 +332,7 @@ class ShardDetector:
             self._calls.listed,
             *self._announced.window,
             hosts_lately=lately,
+            tests=judged + len(state.counts),
         )
 
     @property

@@ -13,7 +13,7 @@ from models.stats.interval_distance import in_widths, two_farthest
 GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
 MOST_UPDATES = 8
-SHARE_OF_LATER_WINDOWS = 0.1  # neighbouring windows are not independent evidence
+INDEPENDENT_WINDOWS = 10.0  # rows of an episode that are nearer to one another are not independent evidence
 RECENT_SECONDS = 180.0  # half-life
 LIMITED = "limited"  # the cause of what says that a host sends more than it may
 APPEARED = "appeared"  # the cause of what is reported once: a new host, service, metric or template
@@ -177,9 +177,9 @@ class Episode:
         sure = self.cause == LIMITED or (self.cause == APPEARED and self.kind == "change")
         return 1.0 if sure else certainty(self.evidence)
 
-    def gather(self, score: float, allowance: float) -> bool:
-        """Add the surprise of another window, nats; answers whether it is a new peak."""
-        self.evidence += SHARE_OF_LATER_WINDOWS * max(score - allowance, 0.0)
+    def gather(self, score: float, allowance: float, windows: float) -> bool:
+        """Add the surprise of another row, nats, so many windows after the last one; answers whether it is a new peak."""
+        self.evidence += min(windows / INDEPENDENT_WINDOWS, 1.0) * max(score - allowance, 0.0)
         if score <= self.score:
             return False
         self.evidence += score - self.score

@@ -114,7 +114,7 @@ class GaugeChanges:
         fast, fast_weight = (self._model.state.hot[name][0, rows] for name in ("fast", "fast_weight"))
         candidate_rows = CandidateRows(
             x[at], typical[at], scale[at], has_episode[at], settled, before, float(now), worth, common, lasting,
-            self._p.alert_nats + scores.extra_nats[at], features.fast_before(fast, fast_weight, x[at]),
+            scores.alert_nats[at] + scores.extra_nats[at], features.fast_before(fast, fast_weight, x[at]),
         )  # fmt: skip
         return self._weigh(rows, places, candidate_rows)
 

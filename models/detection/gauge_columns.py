@@ -15,8 +15,8 @@
                            what was expected of the first window of the run above the alert threshold: the model learns from the
                            windows of the run, so that later intervals are wider
     alert_farthest, alert_second
-                           largest and second largest distance of the run's values from that, in widths of the interval; all five
-                           are 0 outside a run
+                           largest and second largest distance of the run's values from that, in widths of the interval
+    alert_score            greatest surprise of the run's windows under the series' own calibration; all six are 0 outside a run
 
 The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
 loaded goes on bit for bit.
@@ -51,6 +51,7 @@ COLUMN_TYPES = {
     "alert_upper": "f4",
     "alert_farthest": "f4",
     "alert_second": "f4",
+    "alert_score": "f4",
 }
 COLUMNS = tuple(COLUMN_TYPES)
 SEEN, HOST_WINDOW = 0, 1
@@ -59,7 +60,7 @@ TOTAL, NEGATIVE, ALERT_SECONDS, ALERT_EXCESS_NATS, REPEAT_SECONDS, REPEAT_EVIDEN
 REPEAT = slice(12, 16)
 LONGEST_REPEAT_SECONDS = 16
 ALERT_EXPECTED = slice(17, 20)  # typical, lower, upper
-ALERT_FARTHEST, ALERT_SECOND = 20, 21
+ALERT_FARTHEST, ALERT_SECOND, ALERT_SCORE = 20, 21, 22
 SINGLE = [column for column, kind in enumerate(COLUMN_TYPES.values()) if kind == "f4"]
 
 

@@ -49,6 +49,8 @@ ROWS = {
     "dominant_feature": step.DOMINANT,
     "health": step.HEALTH,
     "last_seen": step.LAST_SEEN,
+    "apart": step.APART,
+    "alert_nats": step.ALERT,
 }  # attributes of `GaugeScores` that are found by compiled code
 COLUMNS_TO_RESTORE = [col.NEGATIVE, *RUN_COLUMNS, col.LONGEST_REPEAT_SECONDS]
 
@@ -73,6 +75,10 @@ class GaugeScores:
         What rules and labels demand beyond the alert threshold, nats; infinite where no deviation counts.
     last_seen
         End of the last window with a row before this one, epoch ms; 0 if there was none.
+    apart
+        Windows from one row of the series to the next, typically, at least one.
+    alert_nats
+        The alert threshold of the series, by how far its rows are apart, nats.
     persistent
         Whether the series has been above the alert threshold for long enough to open an episode.
     strays
@@ -95,6 +101,8 @@ class GaugeScores:
     health: Floats
     extra_nats: Floats
     last_seen: Floats
+    apart: Floats
+    alert_nats: Floats
     persistent: Bools
     strays: Bools
     not_learnt: Bools
@@ -150,6 +158,7 @@ class GaugeDetector:
         extra_nats = self.rules.extra_nats(found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index)
         self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
         not_learnt = self.rules.not_learnt(index)
+        found[step.APART] = self.windows_apart(index)
         persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
         quiet = step.runs_above(numbers, index, found, not_learnt, now, self._thresholds, persistent, strays)
         return GaugeScores(
@@ -193,6 +202,10 @@ class GaugeDetector:
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.describe_state(row)
+
+    def windows_apart(self, rows: Ints | slice) -> Floats:
+        """How many windows the rows of some series of the table are apart, typically, at least one, `(n,)`."""
+        return np.maximum(np.rint(self._model.state.hot["interval"][0, rows] / self._p.window_seconds), 1.0)
 
     def _warm_up(self) -> Floats | None:
         """Minutes for which each series warms up if no rule says otherwise, `(series,)`; None where all do for the same time."""

@@ -105,8 +105,9 @@ class GaugeEpisodes:
         cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
         start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.table_row])
         value, lower, upper, reason = self._words(row, cause, start)
+        score = row.score if stuck else max(row.score, float(self._state.gauges.matrix[col.ALERT_SCORE, row.table_row]))
         episode = Episode(
-            row.name, cause, "anomaly", start, row.score, row.score, value, row.typical, lower, upper, row.unit, reason
+            row.name, cause, "anomaly", start, score, score, value, row.typical, lower, upper, row.unit, reason
         )
         episode.strayed, episode.part = row.strays, row.part(cause)
         if not stuck:
@@ -148,7 +149,7 @@ class GaugeEpisodes:
         p = self._p
         episode.strayed |= row.strays
         episode.measure(row.value)
-        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats):
+        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats, row.seconds / p.window_seconds):
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)
@@ -174,7 +175,10 @@ class GaugeEpisodes:
             normal, wanted = not row.scores.stuck[row.place] >= p.clear_nats, float(p.clear_windows)
         else:
             returned = episode.strayed and not row.strays
-            normal, wanted = returned or not row.scores.base[row.place] >= p.alert_nats, p.metric_clear_rows
+            normal, wanted = (
+                returned or not row.scores.base[row.place] >= row.scores.alert_nats[row.place],
+                p.metric_clear_rows(row.scores.apart[row.place]),
+            )
         episode.normal_windows = episode.normal_windows + 1 if normal else 0
         return bool(episode.normal_windows >= wanted)
 
@@ -280,6 +284,11 @@ class _GaugeRow:
     def strays(self) -> bool:
         """Whether the value lies outside its interval."""
         return self.value < self.lower or self.value > self.upper
+
+    @property
+    def seconds(self) -> float:
+        """Since the row before this one."""
+        return (self.now - float(self.scores.last_seen[self.place])) / 1000
 
     @property
     def unit(self) -> str:

@@ -189,7 +189,7 @@ class MixtureDetector:
 
     def _continue(self, episode: Episode, judged: Judged, at: int) -> list[EpisodeEvent]:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
-        if episode.gather(score, p.allowance_nats):
+        if episode.gather(score, p.allowance_nats, float(judged.blocks.seconds[at]) / p.window_seconds):
             self._describe(episode, judged, at)
         episode.normal_windows = episode.normal_windows + 1 if score < p.clear_nats else 0
         if episode.normal_windows >= p.clear_windows or not self._state.context_column("mix_page")[context]:

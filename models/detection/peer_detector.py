@@ -36,10 +36,12 @@ ALONE_MS = 3_600_000  # after so long without a comparison an episode is closed:
 class _Compared:
     """The rows of a window that have peers: their rows in `gauges`, and what was found of them, `(n,)` each.
 
-    `surprise` is less what rules and labels demand; `peers` is `(4, n)`, and `names` are those of the series.
+    `surprise` is less what rules and labels demand; `peers` is `(4, n)`, and `names` are those of the series; `seconds` is the time since
+    they were compared last.
     """
 
     now: int
+    seconds: Floats
     names: list[str]
     rows: Ints
     value: Floats
@@ -87,11 +89,11 @@ class PeerDetector:
             demanded = rule_nats(applied, self._p, away, peers[2], rows)
             surprise = np.where(np.isfinite(demanded), surprise - demanded, 0.0)
         names = window.rows.series[at].tolist()
-        return _Compared(window.end, names, rows, x, peers, np.maximum(surprise, 0.0), found)
+        seconds = np.where(s["seen"] > 0, (window.end - s["seen"]) / 1000, peer_law.MINUTE)
+        return _Compared(window.end, seconds, names, rows, x, peers, np.maximum(surprise, 0.0), found)
 
     def _learn(self, s: Table, rows: _Compared, not_learnt: Bools, known: dict[str, Episode]) -> Bools:
         """Learn the rows, in place; answers which have been above the alert threshold often enough, `(n,)`."""
-        seconds = np.where(s["seen"] > 0, (rows.now - s["seen"]) / 1000, peer_law.MINUTE)
         # When a fleet is seen for the first time, hosts that always were different are no news.
         trusted = rows.now - self._state.first < 60_000 * self._p.grace_minutes
         above = (rows.surprise >= self._p.alert_nats) & (not trusted)
@@ -102,7 +104,7 @@ class PeerDetector:
         confirmed: Bools = s["run"] >= CONFIRMED
         held = confirmed | np.array([name in known for name in rows.names]) if known else confirmed
         before = {name: numbers.copy() for name, numbers in s.items()} if not_learnt.any() else s
-        peer_law.learn(s, rows.found, rows.peers, np.minimum(seconds, peer_law.DAY), above, held, trusted=trusted)
+        peer_law.learn(s, rows.found, rows.peers, np.minimum(rows.seconds, peer_law.DAY), above, held, trusted=trusted)
         for name, numbers in before.items():
             s[name] = np.where(not_learnt, numbers, s[name])
         return confirmed
@@ -119,7 +121,7 @@ class PeerDetector:
     def _continue(self, rows: _Compared, i: int) -> list[EpisodeEvent]:
         """Update an episode, close it once the offset is usual again, or adopt it once it has lasted."""
         episode, score = self._state.episodes.open[rows.names[i]], float(rows.surprise[i])
-        if episode.gather(score, self._p.allowance_nats):
+        if episode.gather(score, self._p.allowance_nats, float(rows.seconds[i]) / self._p.window_seconds):
             _, episode.lower, episode.typical, episode.upper = rows.peers[:, i].tolist()
             episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.normal_windows = 0 if score >= self._p.clear_nats else episode.normal_windows + 1

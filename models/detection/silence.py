@@ -82,7 +82,8 @@ class Silence:
         length = state.steps - state.host_column("step")[rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
         surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
-        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
+        silent = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS))
+        found = silent[self._due(now)[rows[silent]]].tolist() if len(silent) else []
         if not found:
             return events
         usual = run_length.share_outside(trials, begun, asked, stayed)
@@ -107,6 +108,16 @@ class Silence:
                 events.append(self._give_up(name, now))
                 state.hosts.matrix[RUNS, row] = 0.0
         return events
+
+    def _due(self, now: int) -> Bools:
+        """Of which hosts a metric should have come since the last one, `(n_hosts,)`; of the others it is only the log that is missing."""
+        hosts, owner, seen = len(self._state.hosts), self._state.gauges.owner[0], self._state.gauges.matrix[col.SEEN]
+        last, interval = np.zeros(hosts), np.full(hosts, np.inf)
+        np.maximum.at(last, owner, seen)
+        newest = np.flatnonzero(seen == last[owner])
+        np.minimum.at(interval, owner[newest], self._state.univariate.hot["interval"][0, newest])
+        out: Bools = np.isinf(interval) | (now - last >= 1000 * (interval + self._p.window_seconds))
+        return out  # a host without metrics always is
 
     def logs(self, now: int, present: Bools, logged: Bools) -> tuple[Bools, list[EpisodeEvent]]:
         """Learn which hosts log; reports those whose log fell silent or returned though they are present.

@@ -10,11 +10,15 @@ the surprise that anything of this size is anywhere in the fleet in a window. Wi
 
     expected false alarms a day <= W e^-score         and an incident is published when that is at most the budget.
 
-The bound is Bonferroni's, by the number of series in the window: it holds however series and windows depend on one another, as
-far as e^-s is a probability. s is the strongest moment of an episode, or what a run of silence or of lines has come to when it
-was published. What an episode gathers by lasting is no probability, and counts for 4 nats at most (`Member.surprise`): all of it
-let through what is weak, lasts, and is normal. A new level is weighed as an anomaly is: it is no less a matter of chance. That something is
-there that has never been, a host, service, metric or template, is a fact (`EpisodeEvent.is_fact`), and published at once.
+The bound is Bonferroni's, by the number of series that are judged in a window on average, of one with a row in six windows a
+sixth: it holds however series and windows depend on one another, as far as e^-s is a probability. s is the strongest moment of an
+episode, or what a run of silence or of lines has come to when it was published. What an episode gathers by lasting is no
+probability, and counts for 4 nats at most (`Member.surprise`): all of it let through what is weak, lasts, and is normal. A new
+level is weighed as an anomaly is: it is no less a matter of chance. That something is there that has never been, a host,
+service, metric or template, is a fact (`EpisodeEvent.is_fact`), and published at once.
+
+Hosts that begin at once are evidence, too, however weak each is: chance brings so many together with the probability of
+`Onsets.coincidence`, which is one test a window, and the score is at least its surprise.
 
 It fails where a model is miscalibrated: what it calls one in a million may be one in a thousand. Therefore s of a metric goes by the
 calibration of its own series (`models.stats.per_series_calibration`).
@@ -47,7 +51,7 @@ def tests(series: str, watched: Watched, known: int) -> float:
     """How many tests a series is one of: 1 / w."""
     if not watched.series:
         return known
-    return 2.0 * max(watched.hosts if series.partition("/")[0] in WHOLE else watched.series, 1)
+    return 2.0 * max(watched.hosts if series.partition("/")[0] in WHOLE else watched.tests or watched.series, 1)
 
 
 def threshold(watched: Watched, false_alarms_per_day: float) -> float:

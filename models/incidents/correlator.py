@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from models.incidents.announced import Announced
+from models.incidents.budget import threshold
 from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters, coincidences
 from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
@@ -93,26 +94,30 @@ class Correlator:
             self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
-            within_reach = self._reach()
+            within_reach, near = self._reach(), MILLIS * self._parameters.join_seconds
+            least = threshold(watched, self._parameters.false_alarms_per_day)
             for group in linked(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
+                surprise = [self._onsets.coincidence(c, near) for c in own]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
                     incident.take_in(group, self._parameters)
-                    incident.mark_as_fleet(own, self._parameters)
+                    incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                     touched[incident.id] = incident
-                    if self._gather(incident, own):
+                    certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
+                    if self._gather(incident, certain):
                         within_reach = self._reach()
         return sorted((i for i in touched.values() if i.members), key=age)
 
-    def _gather(self, incident: OpenIncident, own: list[Cluster]) -> bool:
-        """Episodes of large clusters that lie in incidents that are not published yet move to that of the fleet.
+    def _gather(self, incident: OpenIncident, certain: list[Cluster]) -> bool:
+        """Episodes of clusters that are large, or published for their hosts at once, move from incidents that are not published yet to that
+        of the fleet.
 
         Answers whether incidents are gone for that.
         """
         before = len(self._open)
-        wanted = {episode for cluster in own if cluster.is_large for episode in cluster.episodes}
+        wanted = {episode for cluster in certain for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
             if other is not incident and not other.published:
                 for name in sorted(wanted & other.members.keys()):

@@ -42,6 +42,7 @@ MOST_OF_ROLLS = 1_000  # episodes that are remembered for rolls
 HOST = "host"  # the first part of a role of whole hosts
 ANY_ROLE: Key = (HOST, "", "any")  # of a cluster of different roles
 YEAR_SECONDS = 365 * 86_400.0
+LEAST = 1e-300  # probability
 MEMORY_SECONDS = 86_400.0  # half-life of the rate of episodes
 
 
@@ -60,10 +61,11 @@ class Begun(Protocol):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Hosts that began the same at once, or one after the other if it `rolls`; `start` is that of the first."""
+    """Hosts that began the same at once, or one after the other if it `rolls`; `start` and `last` are those of the first and the last episode."""
 
     role: Key
     start: int
+    last: int
     hosts: frozenset[str]
     episodes: frozenset[str]
     rolls: bool = False
@@ -110,8 +112,16 @@ class Onsets:
 
     def is_no_chance(self, hosts: int, seconds: float) -> bool:
         """Whether chance brings so many hosts together within so many seconds less than once a year."""
-        expected = self.rate * seconds
-        return bool(special.gammainc(hosts, expected) * YEAR_SECONDS / seconds < 1.0)
+        return self.surprise(hosts, seconds) > math.log(YEAR_SECONDS / seconds)
+
+    def surprise(self, hosts: int, seconds: float) -> float:
+        """-ln of the probability that chance brings so many hosts together within so many seconds, nats."""
+        return -math.log(max(float(special.gammainc(hosts, self.rate * seconds)), LEAST))
+
+    def coincidence(self, cluster: Cluster, join_milliseconds: float) -> float:
+        """Surprise of so many hosts at once, nats, by what was known before them; 0 of hosts one after the other."""
+        span, hosts = (cluster.last - cluster.start) / 1000, len(cluster.hosts)
+        return 0.0 if cluster.rolls else self.without(hosts, span).surprise(hosts, span + join_milliseconds / 1000)
 
     def without(self, begun: int, seconds: float) -> Onsets:
         """What is known without the last episodes, so many in so many seconds, which are not to explain themselves."""
@@ -153,7 +163,9 @@ class Rolls:
                 at_once = own[-1].start - own[0].start <= 2 * join_milliseconds
                 before = onsets.without(len(hosts), (own[-1].start - own[0].start) / 1000)
                 if len(hosts) >= fleet_hosts and not at_once and before.is_no_chance(len(hosts), seconds):
-                    found.append(Cluster(role, own[0].start, hosts, frozenset(one.id for one in own), rolls=True))
+                    found.append(
+                        Cluster(role, own[0].start, own[-1].start, hosts, frozenset(one.id for one in own), rolls=True)
+                    )
         return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 
     @classmethod
@@ -169,7 +181,7 @@ def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: 
         hosts = frozenset(e.host for e in own)
         seconds = (own[-1].start - own[0].start + join_milliseconds) / 1000
         if len({e.role for e in own}) > 1 and len(hosts) >= fleet_hosts and onsets.is_no_chance(len(hosts), seconds):
-            found.append(Cluster(ANY_ROLE, own[0].start, hosts, frozenset(e.id for e in own)))
+            found.append(Cluster(ANY_ROLE, own[0].start, own[-1].start, hosts, frozenset(e.id for e in own)))
     return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 
 
@@ -182,7 +194,7 @@ def clusters(
         if episode.role:
             by_role.setdefault(episode.role, []).append(episode)
     found = [
-        Cluster(role, own[0].start, frozenset(e.host for e in own), frozenset(e.id for e in own))
+        Cluster(role, own[0].start, own[-1].start, frozenset(e.host for e in own), frozenset(e.id for e in own))
         for role, episodes in by_role.items()
         for own in runs(episodes, join_milliseconds)
     ]

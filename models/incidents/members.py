@@ -79,8 +79,8 @@ class Member:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it is the silence of a metric of a host that otherwise reports."""
-        return self.kind == "silence" and self.series.startswith(("gauge/", "counter/"))
+        """Whether it is the silence of a metric or log of a host that otherwise reports."""
+        return says_missing(self.kind, self.series)
 
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> Member:

@@ -67,6 +67,7 @@ class OpenIncident:
     forgotten: int = 0
     threshold: float = 0.0
     role: Key = ()
+    coincidence: float = 0.0
     rolls: bool = False
     most: int = 0
     population: int = 0
@@ -117,8 +118,12 @@ class OpenIncident:
         self.members[event.id].update(event)
         self.end = max(self.end, event.window_end)
 
-    def mark_as_fleet(self, clusters: Iterable[Cluster], limits: CorrelationParameters) -> None:
-        """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does."""
+    def mark_as_fleet(self, clusters: Iterable[Cluster], surprise: float, limits: CorrelationParameters) -> None:
+        """It is of the fleet if it has taken in a cluster; the first and largest one says what the fleet does.
+
+        `surprise` is the greatest `Onsets.coincidence` of the clusters, nats.
+        """
+        self.coincidence = max(self.coincidence, surprise)
         for cluster in clusters:
             if cluster.role == (self.role or cluster.role):
                 self.news |= not self.role
@@ -168,7 +173,7 @@ class OpenIncident:
         others = {call for call in announced.calls if call[0] in names}
         self.calls = sorted(seen | others)[: limits.max_members]
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
-        self.score = max(self.score, joint(surprise_of(self.members.values()), self.watched))
+        self.score = max(self.score, self.coincidence, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
             going_on = {m.host for m in self.members.values() if m.role == self.role and m.lasts}
             self.most = max(self.most, len(going_on) + len(self.going_on))

@@ -154,11 +154,22 @@ class Watched:
         field(default_factory=list)
     )
     hosts_lately: Annotated[int, Doc("Number of hosts that are there or were lately; 0 where it is not known.")] = 0
+    tests: Annotated[
+        int,
+        Doc("Number of series that are judged in a window, on average; 0 where it is not known, which counts as all."),
+    ] = 0
 
     @property
     def is_sound(self) -> bool:
         """Whether these can be numbers of what is watched."""
-        numbers = (self.series, self.hosts, self.window_seconds, self.services_omitted, *self.services.values())
+        numbers = (
+            self.series,
+            self.tests,
+            self.hosts,
+            self.window_seconds,
+            self.services_omitted,
+            *self.services.values(),
+        )
         numbers += (self.hosts_lately,)
         within = min(numbers) >= 0 and max(numbers) <= MOST_WATCHED
         return within and len(self.services) <= MOST_SERVICES and len(self.calls) <= MOST_CALLS
@@ -192,6 +203,7 @@ def total(parts: Iterable[Watched]) -> Watched:
         sorted({change for part in parts for change in part.changes}),
         sorted({call for part in parts for call in part.topology}),
         sum(part.hosts_lately for part in parts),
+        sum(part.tests or part.series for part in parts),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,10 +30,11 @@ from models.detection.limits import KINDS
 from models.detection.logged_rules import RefusedRule
 from models.records.records import PEERS, Bound, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
-from pipelines import letters
+from pipelines import failures, letters
+from pipelines.errors import InputError
 from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
 from pipelines.spark_internals import own_workers
-from pipelines.state.shard_journal import ShardJournal, model_of
+from pipelines.state.shard_journal import ShardJournal, check_end, model_of
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
 
@@ -161,7 +163,8 @@ class DetectProcessor(StatefulProcessor):
                 yield pd.DataFrame(letter_rows([value.decode() for value in frame["value"]]))
             return
         saved = self._parts.getValue((BUFFER,))
-        buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
+        with reading(shard):
+            buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
         for frame in rows:
             add_records(buffer, frame["value"].tolist())
@@ -193,11 +196,27 @@ class DetectProcessor(StatefulProcessor):
         if warm is not None and warm[0] == done:
             return warm[1], True
         stored = {key[0]: value[0] for key, value in self._parts.iterator()}
-        detector = model_of(stored, self._parameters, shard, self._early)
+        with reading(shard):
+            detector = model_of(stored, done, self._parameters, shard, self._early)
         if detector is not None:
             return detector, True
         begun = self._begin(shard) if self._begin is not None else None
-        return detector_of({} if begun is None else begun[1], self._parameters, shard, self._early), False
+        detector = detector_of({} if begun is None else begun[1], self._parameters, shard, self._early)
+        check_end(detector, done, shard)
+        return detector, False
+
+
+@contextmanager
+def reading(shard: int) -> Iterator[None]:
+    """Raises InputError where the state of a shard, read in the block, is damaged or of another format."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        msg = (
+            f"detect: the state of shard {shard} cannot be read ({failures.first_line(error)}): it is damaged, or another release has written "
+            "it; go on with that release, or start from a savepoint, `kappa run all --savepoint NAME --replace`"
+        )
+        raise InputError(msg) from error
 
 
 def detector_of(

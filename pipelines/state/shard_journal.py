@@ -18,6 +18,7 @@ from models.core.windows import Windows
 from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
+from pipelines.errors import DeterminismViolation
 from pipelines.state.state_packing import BUFFER, FAST, joined, parted
 from pipelines.state.window_buffer import read_stream, stream_of
 
@@ -53,36 +54,51 @@ class ShardJournal:
 
 
 def model_of(
-    stored: Mapping[str, bytes], parameters: DetectorParameters, shard: int, early: EarlyParameters | None = None
+    stored: Mapping[str, bytes],
+    done: int,
+    parameters: DetectorParameters,
+    shard: int,
+    early: EarlyParameters | None = None,
 ) -> ShardDetector | None:
     """The model of what is stored of a shard, the buffer of waiting rows aside; None if there is no snapshot.
 
-    Raises ValueError for another format. That no entry of the journal is missing is what Spark's state promises; it is not checked.
+    `done` is the last window that the buffer has handed on. Raises ValueError for another format, DeterminismViolation where the model
+    does not end at that window: an entry of the journal is missing.
     """
     snapshot = snapshot_of(stored)
     if not snapshot:
         return None
     detector = ShardDetector.load(snapshot, parameters, shard, early)
-    for window_end, windows in journal_after(stored, detector.last_window):
-        detector.step(window_end, windows)
+    while (entry := f"{ENTRY}{(detector.steps + shard) % EVERY}") in stored:
+        windows = [one for one in windows_of(stored[entry]) if one[0] > detector.last_window]
+        if not windows:  # left from an earlier snapshot
+            break
+        for window_end, rows in windows:
+            detector.step(window_end, rows)
+    check_end(detector, done, shard)
     return detector
 
 
-def parts_of(stored: Mapping[str, bytes], parameters: DetectorParameters, shard: int) -> dict[str, bytes]:
+def check_end(detector: ShardDetector, done: int, shard: int) -> None:
+    """Raise DeterminismViolation unless a model has taken all windows up to `done`, and no other."""
+    found, wanted = detector.last_window, max(done, 0)  # before the first one 0, and BEGINNING
+    if found != wanted:
+        msg = (
+            f"detect: the state of shard {shard} ends at {np.datetime64(found, 'ms')}Z, wanted {np.datetime64(wanted, 'ms')}Z: "
+            "windows are missing, or too many; start from a savepoint, `kappa run all --savepoint NAME --replace`, or replay the log"
+        )
+        raise DeterminismViolation(msg)
+
+
+def parts_of(stored: Mapping[str, bytes], done: int, parameters: DetectorParameters, shard: int) -> dict[str, bytes]:
     """All parts of the same model, as `ShardDetector.dump` gives them; none if there is no snapshot."""
-    detector = model_of(stored, parameters, shard) if any(name.startswith(ENTRY) for name in stored) else None
+    detector = model_of(stored, done, parameters, shard) if any(name.startswith(ENTRY) for name in stored) else None
     return snapshot_of(stored) if detector is None else detector.dump()
 
 
 def snapshot_of(stored: Mapping[str, bytes]) -> dict[str, bytes]:
     """The parts of the last snapshot."""
     return parted({name: data for name, data in stored.items() if name != BUFFER and not name.startswith(ENTRY)})
-
-
-def journal_after(stored: Mapping[str, bytes], window_end: int) -> TakenWindows:
-    """The windows of the journal after the one that ended at `window_end`, in order; what is older is left from an earlier snapshot."""
-    entries = (windows_of(data) for name, data in stored.items() if name.startswith(ENTRY))
-    return sorted((one for entry in entries for one in entry if one[0] > window_end), key=lambda one: one[0])
 
 
 def entry_of(taken: TakenWindows) -> bytes:

@@ -188,7 +188,7 @@ def spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorPar
     """The models of what was spooled, shard by shard in ascending order."""
     for shard, done in watermarks.items():
         stored = {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()}
-        yield ShardParts(shard, done, parts_of(stored, parameters, shard))
+        yield ShardParts(shard, done, parts_of(stored, done, parameters, shard))
 
 
 def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:

@@ -94,6 +94,10 @@ def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, st
             broker.settings("agents", sasl_mechanism="PLAIN", sasl_password="wrong"),
             "does not let us in by PLAIN.*sasl_password",
         ),
+        "mechanism": (
+            broker.settings("agents", sasl_mechanism="SCRAM-SHA-256"),
+            "no sign-in by SCRAM-SHA-256.*sasl_mechanism",
+        ),
         "client secret": (broker.as_client("agents", "wrong"), "token endpoint .* answers 401.*sasl_oauth_client_id"),
         "expired": (broker.with_certificate(late), "no trust between.*certificate.*dates"),
         "signed by others": (broker.with_certificate(other.sign("agents")), "no trust between.*ssl_certfile"),

@@ -1,7 +1,7 @@
 """Stories: windows of a small fleet, and the episode events that a detector reports of them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -248,6 +248,52 @@ def test_a_metric_that_reports_each_minute_is_not_silent_in_between() -> None:
     story = enumerate(Machine().windows(900))
     events = run.play(rows if k % 6 == 0 else {n: r for n, r in rows.items() if n != CPU} for k, rows in story)
     assert events == []
+
+
+def by_the_minute(values: Iterable[float], lines: int = 3) -> list[dict[str, Row]]:
+    """Windows of a host that reports a metric once in six, and log lines in each."""
+    log: dict[str, Row] = {"logs/vm-1/web/info": lines} if lines else {}
+    return [log | ({CPU: value} if k == 0 else {}) for value in values for k in range(6)]
+
+
+def noise(minutes: int, seed: int = 5) -> list[float]:
+    return [float(value) for value in np.random.default_rng(seed).normal(30.0, 2.0, minutes)]
+
+
+def test_a_log_that_stops_is_no_silence_of_a_host_that_reports_each_minute() -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    events = run.play(by_the_minute(noise(60)), by_the_minute(noise(15, 6), lines=0))
+    assert ends(events) == [("logs/vm-1//", "open", "silence")]
+    gone = run.play([{"gauge/vm-2//cpu": 1.0}] * 60)
+    assert ("host/vm-1", "open", "silence") in ends(gone)
+
+
+@pytest.mark.parametrize(("strange", "kinds"), [([90.0], []), ([90.0, 88.0, 91.0], ["anomaly"])])
+def test_a_single_strange_row_of_a_metric_by_the_minute_is_not_published(
+    strange: list[float], kinds: list[str]
+) -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    events = run.play(by_the_minute([*noise(240), *strange, *noise(9, 7)]))
+    assert [e.kind for e in events if e.status == "open" and e.series == CPU] == kinds
+
+
+def test_what_was_strangest_before_an_episode_opened_is_in_its_score() -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play(by_the_minute(noise(240)))
+    before = len(run.scores)
+    (opened,) = [e for e in run.play(by_the_minute([90.0, 88.0])) if e.status == "open"]
+    scores = [float(s.score[s.series.tolist().index(CPU)]) for s in run.scores[before:] if CPU in s.series.tolist()]
+    assert opened.score == pytest.approx(scores[0], abs=1e-5)
+    assert scores[0] > scores[1]
+
+
+def test_one_row_in_six_windows_is_one_test_in_six() -> None:
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play({**rows, "gauge/vm-1//load": 1.0 + k % 7} for k, rows in enumerate(by_the_minute(noise(60), lines=0)))
+    assert (run.detector.watched.series, run.detector.watched.tests) == (2, 1)
+    dense = DetectorRun(ShardDetector(DetectorParameters()))
+    dense.play([{"gauge/vm-1//load": 1.0 + k % 7} for k in range(60)])
+    assert (dense.detector.watched.series, dense.detector.watched.tests) == (1, 1)
 
 
 @pytest.mark.slow

@@ -157,8 +157,8 @@ def test_a_weak_episode_on_another_host_stays_out_of_an_incident() -> None:
     assert [i.hosts for i in incidents_of(story, 25, WATCHED)] == [["b"]]
 
 
-@pytest.mark.parametrize("name", ["gauge/vm-003/web/queue", "counter/vm-003//bytes"])
-def test_a_fault_long_after_a_metric_of_its_host_went_missing_is_an_incident_of_its_own(name: str) -> None:
+@pytest.mark.parametrize("name", ["gauge/vm-003/web/queue", "counter/vm-003//bytes", "logs/vm-003//"])
+def test_a_fault_long_after_a_metric_or_log_of_its_host_went_missing_is_an_incident_of_its_own(name: str) -> None:
     story = [episode_event(name, 1, kind="silence"), episode_event(name, 300, "update", start=1, kind="silence")]
     soon = [*story, episode_event(CPU, 31)]
     assert len({i.id for i in incidents_of(soon, 320)}) == 1

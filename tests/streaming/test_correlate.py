@@ -287,7 +287,7 @@ def test_the_buffer_keeps_what_is_watched_only_where_it_changes() -> None:
     assert [watermark for watermark, _ in buffer.watched[0]] == [at(0), at(50)]
     assert [buffer.watched_at(at(w)).series for w in (0, 49, 50, 99)] == [1, 1, 2, 2]
     assert EpisodeEventBuffer.load(buffer.dump()).watched == buffer.watched
-    assert list(buffer.take()) == [(at(99), [], Watched(series=2))]
+    assert list(buffer.take()) == [(at(99), [], Watched(series=2, tests=2))]
     assert [watermark for watermark, _ in buffer.watched[0]] == [at(50)]
     buffer.add_watermark(0, at(98), Watched(series=7))  # a repeat
     assert buffer.watched_at(at(99)).series == 2

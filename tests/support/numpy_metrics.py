@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
+from models.core.parameters import LONGEST_SECONDS
 from models.detection import compiled_metrics as step
 from models.detection import gauge_columns as col
 from models.detection import host_columns as hosts_col
@@ -121,13 +122,14 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     """Which metrics are persistent, and which stray."""
     base, value, typical, lower, upper = found[[step.BASE, step.VALUE, step.TYPICAL, step.LOWER, step.UPPER]]
     alert_seconds, excess = s[col.ALERT_SECONDS], s[col.ALERT_EXCESS_NATS]
-    begins, above = alert_seconds == 0, base >= p[step.ALERT_NATS]
+    window = p[step.WINDOW_SECONDS]
+    seconds = np.minimum(np.maximum(found[step.APART], 1.0) * window, LONGEST_SECONDS)
+    alert = p[step.ALERT_NATS] - np.log(np.maximum(seconds / min(window, LONGEST_SECONDS), 1.0))
+    begins, above = alert_seconds == 0, base >= alert
     elapsed = np.where(alert_seconds > 0, (now - s[col.SEEN]) / 1000, p[step.WINDOW_SECONDS])
     alert_seconds[:] = np.where(above, alert_seconds + elapsed, 0.0)
-    excess[:] = np.where(above, excess + base - p[step.ALERT_NATS], 0.0)
+    excess[:] = np.where(above, excess + base - alert, 0.0)
     strong = (excess >= p[step.CONFIRM_NATS]) & (alert_seconds >= 2 * p[step.WINDOW_SECONDS])
-    strong &= found[step.KEPT] >= step.STAYS
-    persistent = above & ((alert_seconds >= p[step.CONFIRM_SECONDS]) | strong)
     at = np.flatnonzero(alert_seconds > 0)
     fresh = at[begins[at]]
     s[col.ALERT_EXPECTED, fresh] = typical[fresh], lower[fresh], upper[fresh]
@@ -135,7 +137,13 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     distance = in_widths_of_many(value[at], *s[col.ALERT_EXPECTED, at])
     farthest, second = two_farthest_of_many(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
     s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = farthest, second
+    s[col.ALERT_SCORE, at] = np.maximum(s[col.ALERT_SCORE, at], base[at] - found[step.GAP, at])
     s[col.ALERT_EXPECTED.start :, alert_seconds == 0] = 0.0
+    strong &= found[step.KEPT] >= step.STAYS
+    dense = begins | (elapsed < max(p[step.CONFIRM_SECONDS], 2 * window))
+    twice = s[col.ALERT_SECOND] >= step.TWICE * s[col.ALERT_FARTHEST]
+    lasts = alert_seconds >= p[step.CONFIRM_SECONDS]
+    persistent = above & np.where(dense, lasts | strong, lasts & twice)
     scale = (upper - typical) / p[step.REACH]
     strays = above | (np.abs(value - typical) >= p[step.OPEN_SCALES] * scale)
     strays &= np.isfinite(value) & (scale > 0) & ~not_learnt

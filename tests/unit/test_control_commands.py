@@ -190,6 +190,13 @@ def test_a_label_of_a_large_incident_says_how_many_episodes_have_no_place() -> N
     )
 
 
+def test_the_episodes_of_an_incident_whose_series_it_does_not_show_are_counted() -> None:
+    shown = [{"series": f"host/{i}"} for i in range(20)]
+    listed = {"contributions": shown, "episodes": [str(i) for i in range(200)], "episodes_omitted": 7}
+    assert label_command.unshown({"novelty": listed}) == 187
+    assert label_command.unshown({"novelty": {"contributions": shown[:1], "episodes": ["1"]}}) == 0
+
+
 def test_the_log_of_a_host_that_fell_silent_can_be_labelled() -> None:
     assert label_command.series_of([log_of("a/b")], []) == (["logs/a%2Fb//"], 0)
     assert not any(is_name(name) for name in ("logs///", "logs/a/shop/", "logs/a//\n", "gauge/a//", "logs/a/"))

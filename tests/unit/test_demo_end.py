@@ -1,8 +1,12 @@
-"""What the demonstration says at its end of windows that the jobs have not judged."""
+"""What the demonstration says while nothing else happens, and at its end of windows that the jobs have not judged."""
 
 from __future__ import annotations
 
-from app.cli.demonstration import not_judged
+import io
+
+from rich.console import Console
+
+from app.cli.demonstration import Reporter, not_judged, so_far
 from app.cli.local_time import local
 
 NOON = 1_767_614_400_000
@@ -25,3 +29,18 @@ def test_a_demo_whose_jobs_have_judged_nothing_says_so() -> None:
     sentence = not_judged(0, NOON)
     assert sentence is not None
     assert "judged nothing" in sentence
+
+
+def test_nobody_waits_long_for_a_line() -> None:
+    """How far the jobs are is printed where nothing else was, and not more often."""
+    written, now = io.StringIO(), [0.0]
+    report = Reporter(Console(file=written), lambda: now[0])
+    for second in range(1, 61):
+        now[0] = float(second)
+        if second == 20:
+            report("an incident")
+        report.if_quiet(lambda: so_far(1_234, 0))
+    lines = written.getvalue().splitlines()
+    assert [line[:9].strip("[] ") for line in lines] == ["15 s", "20 s", "35 s", "50 s"]
+    assert lines[0].endswith("1,234 events of the fleet are in the log; the jobs have judged nothing yet")
+    assert "the jobs have judged up to " in so_far(1, 1_767_571_200_000)

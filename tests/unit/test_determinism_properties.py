@@ -35,12 +35,13 @@ from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched, total
 from models.records.schema import parsed
 from models.rules.rule import Rule
+from pipelines.errors import DeterminismViolation, InputError
 from pipelines.jobs import detect, detect_bounded
 from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.jobs.detect_bounded import BoundedRun
-from pipelines.state.shard_journal import parts_of
-from pipelines.state.state_packing import BUFFER
+from pipelines.state.shard_journal import ENTRY, parts_of
+from pipelines.state.state_packing import BUFFER, NOW
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
 
 START, LENGTH = 1_767_571_200_000, 10_000
@@ -281,10 +282,25 @@ class Detecting:
             for answers in self._processor.handleInputRows((shard,), iter(frames), None):
                 yield shard, answers
 
+    def lose(self, beginning: str) -> None:
+        """What is stored under names that begin so is gone, and the process; rows that wait are not."""
+        for parts in self._state.values():
+            for key in [key for key in parts if key[0].startswith(beginning) and key[0] != BUFFER]:
+                del parts[key]
+        self._start()
+
+    def cut_short(self, beginning: str) -> None:
+        """What is stored under names that begin so lacks its second half; a process begins with it."""
+        for parts in self._state.values():
+            for key in [key for key in parts if key[0].startswith(beginning)]:
+                parts[key] = (parts[key][0][: len(parts[key][0]) // 2],)
+        self._start()
+
     def state(self, shard: int) -> tuple[WindowBuffer, dict[str, bytes]]:
         """The rows of a shard that wait, and its model."""
         stored = {key[0]: value[0] for key, value in self._state[shard].items()}
-        return WindowBuffer.load(stored[BUFFER]), parts_of(stored, QUICK, shard)
+        buffer = WindowBuffer.load(stored[BUFFER])
+        return buffer, parts_of(stored, buffer.done, QUICK, shard)
 
 
 class Correlating:
@@ -492,6 +508,35 @@ def compare(found: ChainResult, wanted: ChainResult) -> None:
 seeds = st.integers(0, 10_000)
 stories = st.integers(0, 11 if SHARE == 1 else 0)  # each story is also run without batches, which takes a second
 maybe = st.none() | seeds
+
+
+def after_some_windows() -> tuple[Detecting, list[Record]]:
+    """A job that has taken twelve windows of a story, and the records of the next one."""
+    by_end: dict[int, list[Record]] = defaultdict(list)
+    for record in (r for part in statistics_of(story_of(0), None) for r in part):
+        by_end[record["watermark" if "watermark" in record else "window_end"]].append(record)
+    job, ends = Detecting(), sorted(by_end)
+    for end in ends[:12]:
+        assert list(job.batch(by_end[end], None))
+    return job, by_end[ends[12]]
+
+
+@pytest.mark.parametrize("lacking", [ENTRY, ""])
+def test_detect_stops_where_its_state_lacks_windows(lacking: str) -> None:
+    """The journal, or all of the model: a worker that begins with such a state hands on nothing."""
+    job, records = after_some_windows()
+    job.lose(lacking)
+    with pytest.raises(DeterminismViolation, match=r"ends at .*, wanted .*: windows are missing"):
+        list(job.batch(records, None))
+
+
+@pytest.mark.parametrize("damaged", [ENTRY, NOW, BUFFER])
+def test_detect_says_in_one_line_which_state_cannot_be_read(damaged: str) -> None:
+    job, records = after_some_windows()
+    job.cut_short(damaged)
+    with pytest.raises(InputError, match=r"the state of shard \d cannot be read .*: it is damaged") as error:
+        list(job.batch(records, None))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import StackError
-from app.embedded import java_compiler
+from app.embedded import jars, java_compiler, jvm
 from app.embedded.jars import CONFS, PROJECT, Jars, ensure_jars, manifest, wrong_jars
 from app.embedded.java import java_version, server_java, spark_java_home
 from app.embedded.java_network import proxy_options
-from app.embedded.jvm import last_meaningful_line
+from app.embedded.jvm import last_meaningful_line, logged_reason
 from pipelines.jvm import SOURCES
 
 FETCHED = PROJECT / ".kappa" / "jars"
@@ -57,6 +57,17 @@ def test_spark_gets_no_second_version_of_a_jar_that_pyspark_brings(fetched: Jars
 
 def test_fetched_jars_are_right_by_every_byte(fetched: Jars) -> None:
     assert wrong_jars(fetched.folder) == []
+
+
+def test_make_setup_leaves_the_folder_of_a_checkout_to_its_user_alone(
+    fetched: Jars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".kappa"
+    home.mkdir(mode=0o755)
+    copied(fetched, home / "jars")
+    monkeypatch.setattr(jars, "HOME", home)
+    assert jars.main([]) == 0
+    assert home.stat().st_mode & 0o777 == 0o700
 
 
 def test_second_look_reports_nothing(fetched: Jars) -> None:
@@ -189,3 +200,12 @@ def test_last_meaningful_line_is_the_last_error_of_this_run(tmp_path: Path) -> N
     )
     assert last_meaningful_line(log, start) == "ERROR java.io.IOException: disk full"
     assert last_meaningful_line(tmp_path / "none") == ""
+    assert logged_reason(log, start) == f"ERROR java.io.IOException: disk full (log: {log})"
+    assert logged_reason(tmp_path / "none") == f"nothing was logged (log: {tmp_path / 'none'})"
+
+
+def test_where_the_disk_is_full_nothing_was_logged_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm, "_LEAST_FREE_BYTES", float("inf"))
+    assert "as no space is left on its disk" in logged_reason(tmp_path / "none")

@@ -70,8 +70,8 @@ def test_without_a_limit_there_is_no_storm() -> None:
     assert not any(storm.opens(f"i{n}", "major", n)[0] for n in range(1_000))
 
 
-def delivery(key: str, status: str, at: int, outcome: str = "delivered") -> Delivery:
-    own: dict[str, Any] = {"channel": "chat", "severity": "major", "topic": "incidents"}
+def delivery(key: str, status: str, at: int, outcome: str = "delivered", severity: str = "major") -> Delivery:
+    own: dict[str, Any] = {"channel": "chat", "severity": severity, "topic": "incidents"}
     return Delivery(incident=key, status=status, outcome=outcome, at=at, **own)
 
 
@@ -88,6 +88,18 @@ def test_a_storm_goes_on_after_a_restart() -> None:
     storm.remember([*lines, delivery("storm-chat-2", "open", 2)], 3)
     assert storm.key == "storm-chat-2" and storm.has("c") and not storm.has("a")
     assert storm.opens("d", "major", 4) == (True, None), "it has begun before"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_no_more_critical_ones_pass_in_a_storm_where_it_goes_on_after_a_restart(restarts: bool) -> None:
+    storm, sent = Storm("chat", 2, 5.0), list[Delivery]()
+    for now, key in enumerate("abcdefg"):
+        if restarts and key == "e":
+            storm = Storm("chat", 2, 5.0)
+            storm.remember([*sent, delivery("storm-chat-2", "open", 2)], now)
+        held, _ = storm.opens(key, "critical", now)
+        assert held == (key in "efg"), key
+        sent.append(delivery(key, "open", now, "held" if held else "delivered", "critical"))
 
 
 @given(st.lists(st.integers(1, 4 * MINUTE), min_size=1, max_size=60))

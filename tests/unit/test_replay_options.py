@@ -45,11 +45,11 @@ def test_a_file_that_is_no_json_object_is_refused(tmp_path: Path, content: bytes
 
 def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     with progress() as on_progress:
-        on_progress(ReplayProgress(0, 2, 0, 5_000, None, "extracting"))
-        on_progress(ReplayProgress(1, 2, 2_000, 5_000, 1_767_614_400_000, "detecting"))
+        on_progress(ReplayProgress(0, 2, 0, 5_000, 1_767_614_400_000, "extracting"))
+        on_progress(ReplayProgress(1, 2, 2_000, 5_000, 1_767_618_000_000, "detecting"))
         on_progress(ReplayProgress(2, 2, 5_000, 5_000, 1_767_618_000_000, "done"))
     first, second, last = capsys.readouterr().err.splitlines()
-    assert first == "slice 1 of 2: extracting; 0 of 5,000 events"
-    assert second.startswith("slice 2 of 2: detecting; 2,000 of 5,000 events ")
-    assert second.endswith("/s to 2026-01-05T12:00:00Z")
-    assert last.startswith("slice 2 of 2: done; 5,000 of 5,000 events ")
+    assert first == "slice 1 of 2, to 2026-01-05T12:00:00Z: extracting; 0 of 5,000 events"
+    assert second.startswith("slice 2 of 2, to 2026-01-05T13:00:00Z: detecting; 2,000 of 5,000 events ")
+    assert second.endswith("/s")
+    assert last.startswith("slice 2 of 2, to 2026-01-05T13:00:00Z: done; 5,000 of 5,000 events ")

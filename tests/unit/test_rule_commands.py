@@ -90,6 +90,7 @@ def test_what_is_in_effect_as_the_file_has_it_is_not_written_again(tmp_path: Pat
         ("not TOML", "cannot be read"),
         (f'[[rules]]\nname = "x"\nhost{".a" * 3_000} = 1', "rule 'x'"),
         ("[[rules]]\nmute = true", "rule 1 has no name"),
+        ('[[rules]]\nnam = "a"\nmute = true', "rule 1: no key 'nam' in a rule, did you mean name?"),
         ('[[rules]]\nname = "a"\nmuted = true', "rule 'a': no key 'muted' in a rule, did you mean mute?"),
         ('[[rules]]\nname = "a"\nmute = "yes"', "rule 'a': mute is 'yes'; wanted true or false"),
         ('[[rules]]\nname = "a"\nhost = 3\nmute = true', "rule 'a': host is 3; wanted text"),

@@ -11,6 +11,7 @@ from support.savepoint_stories import QUICK
 
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
+from pipelines.errors import DeterminismViolation
 from pipelines.state.shard_journal import (
     ENTRY,
     EVERY,
@@ -89,14 +90,50 @@ def test_a_snapshot_and_the_windows_since_are_the_model(shard: int) -> None:
         changes = journal.changes(kept)
         snapshots += NOW in changes
         stored |= changes
-        again = model_of({**stored, BUFFER: b"rows that wait"}, QUICK, shard)
+        again = model_of({**stored, BUFFER: b"rows that wait"}, end, QUICK, shard)
         assert again is not None
         assert (again.steps, again.last_window) == (detector.steps, end)
         # of a copy: a dump changes what the next one holds
-        assert parts_of(stored, QUICK, shard) == again.dump()
-    assert parts_of(stored, QUICK, shard) == detector.dump()
+        assert parts_of(stored, end, QUICK, shard) == again.dump()
+    assert parts_of(stored, end, QUICK, shard) == detector.dump()
     assert detector.steps // EVERY <= snapshots <= detector.steps // EVERY + 1
     assert sum(name.startswith(ENTRY) for name in stored) <= EVERY
+
+
+def journal_of(windows: int, batch: int = 1) -> tuple[dict[str, bytes], int]:
+    """What is stored of shard 0 after so many windows, some to a batch, and the end of the last one."""
+    rng, detector, stored = np.random.default_rng(1), ShardDetector(QUICK), dict[str, bytes]()
+    for begin in range(0, windows, batch):
+        journal, kept = ShardJournal(detector, 0), NOW in stored
+        for k in range(begin, begin + batch):
+            rows = gauges(rng, 3)
+            journal.add(START + k * STEP, rows)
+            detector.step(START + k * STEP, rows)
+        stored |= journal.changes(kept)
+    return stored, detector.last_window
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_missing_entry_is_found(batch: int) -> None:
+    """Whichever it is of those since the last snapshot: each of the others is as it was, and the last one ends where the buffer does."""
+    stored, done = journal_of(2 * EVERY - 2, batch)
+    assert model_of(stored, done, QUICK, 0) is not None
+    fresh = [
+        name for name in stored if name.startswith(ENTRY) and list(windows_of(stored[name]))[-1][0] > START + 8 * STEP
+    ]
+    assert len(fresh) > 2 // batch
+    for name in fresh:
+        torn = {part: data for part, data in stored.items() if part != name}
+        with pytest.raises(
+            DeterminismViolation, match=r"the state of shard 0 ends at 2026-.*Z, wanted 2026-.*Z: windows are missing"
+        ):
+            model_of(torn, done, QUICK, 0)
+
+
+def test_an_entry_too_many_is_found() -> None:
+    stored, done = journal_of(EVERY + 4)
+    with pytest.raises(DeterminismViolation, match="or too many"):
+        parts_of(stored, done - STEP, QUICK, 0)
 
 
 def test_shards_write_their_snapshots_in_turns() -> None:
@@ -123,8 +160,8 @@ def test_a_batch_of_many_windows_keeps_few_of_them() -> None:
 
 
 def test_a_shard_without_a_snapshot_has_no_model() -> None:
-    assert model_of({BUFFER: b"rows that wait"}, QUICK, 0) is None
-    assert parts_of({BUFFER: b"rows that wait"}, QUICK, 0) == {}
+    assert model_of({BUFFER: b"rows that wait"}, -1, QUICK, 0) is None
+    assert parts_of({BUFFER: b"rows that wait"}, -1, QUICK, 0) == {}
 
 
 def test_a_window_writes_a_fraction_of_a_snapshot() -> None:

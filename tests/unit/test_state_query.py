@@ -107,7 +107,7 @@ def test_a_series_that_is_warming_up_has_no_interval_yet() -> None:
     answer = story.answer(GAUGE)
     assert answer["warming"]
     assert (answer["lower"], answer["upper"], answer["windows_to_go"]) == (None, None, 20)
-    assert ["interval", "not known to not known"] in state_server.rows(answer)
+    assert ["interval", "not known"] in state_server.rows(answer)
 
 
 def test_an_open_episode_is_told_with_its_reason(story: WatchedHost) -> None:
