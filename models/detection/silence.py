@@ -111,7 +111,8 @@ class Silence:
 
     def _due(self, now: int) -> Bools:
         """Of which hosts a metric should have come since the last one, `(n_hosts,)`; of the others it is only the log that is missing."""
-        hosts, owner, seen = len(self._state.hosts), self._state.gauges.owner[0], self._state.gauges.matrix[col.SEEN]
+        hosts, known = len(self._state.hosts), self._state.univariate.series  # metrics of this window may be new
+        owner, seen = self._state.gauges.owner[0, :known], self._state.gauges.matrix[col.SEEN, :known]
         last, interval = np.zeros(hosts), np.full(hosts, np.inf)
         np.maximum.at(last, owner, seen)
         newest = np.flatnonzero(seen == last[owner])

@@ -212,6 +212,16 @@ def test_a_silent_host_is_one_episode_and_not_one_for_each_series() -> None:
     assert words(back) == [("host/vm-1", "close", "silence")]
 
 
+def test_a_host_may_come_while_another_is_silent() -> None:
+    machine, other, new = Machine(), Machine(9, "vm-2"), Machine(11, "vm-3")
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play(a | b for a, b in zip(machine.windows(300), other.windows(300), strict=True))
+    assert ends(run.play(other.windows(12))) == [("host/vm-1", "open", "silence")]
+    run.play(a | b for a, b in zip(other.windows(12), new.windows(12), strict=True))
+    events = run.play(a | b | c for a, b, c in zip(machine.windows(3), other.windows(3), new.windows(3), strict=True))
+    assert ("host/vm-1", "close", "silence") in words(events)
+
+
 @pytest.mark.parametrize(
     ("row", "delay", "clock"),
     [
