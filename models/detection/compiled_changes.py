@@ -271,10 +271,11 @@ def decide(
     """Which explanation leads, whether it has won, and its evidence."""
     level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
     spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
-    evident = settled or (level >= needed and at_once(c, p[AT_ONCE]))
+    away = abs(c[MEAN]) >= p[OPEN_SCALES]  # where a series returns to is not new
+    evident = (settled and away) or (level >= needed and at_once(c, p[AT_ONCE]))
     level_wins = evident and holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, p[LEAST_ROWS])
     spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, p[LEAST_ROWS])
-    spread_wins = spread_wins and settled and spread > 0 and level <= 0  # the level's lead is over the spread, too
+    spread_wins = spread_wins and settled and spread >= needed and level <= 0  # the level's lead is over the spread, too
     what = SPREAD if level <= 0 and spread > 0 else LEVEL
     what = TREND if c[LEVEL_AGAINST] > MOST_AGAINST else what
     what = OLD if c[ROWS_OF_LEVEL] == 0 and c[ROWS_OF_SPREAD] == 0 else what

@@ -146,7 +146,8 @@ class ShardDetector:
         # metrics: scores, changes of state, episodes, silence
         events += self._silence.returned_metrics(window)
         gauges = self._gauges.score(window)
-        joined = self._newcomers.joined(window.gauges, gauges.base, gauges.value, gauges.typical)
+        above = gauges.base >= gauges.alert_nats
+        joined = self._newcomers.joined(window.gauges, above, gauges.value, gauges.typical)
         changes = self._changes.step(window, gauges, self._gauge_episodes.began())
         events += self._gauge_episodes.step(window, gauges, changes)
         events += self._peers.step(window, gauges)

@@ -65,18 +65,20 @@ class Newcomers:
             young &= with_role
         return young
 
-    def joined(self, gauges: Ints, base: Floats, value: Floats, typical: Floats) -> Ints:
+    def joined(self, gauges: Ints, above: Bools, value: Floats, typical: Floats) -> Ints:
         """Rows of the hosts that join their role in a window.
 
         Parameters
         ----------
         gauges
             Rows of its metrics in the table, `(n,)`.
-        base, value, typical
-            Their surprise, value and typical value, as in `GaugeScores`, `(n,)`.
+        above
+            Whether each exceeds its alert threshold, `(n,)`.
+        value, typical
+            Their value and typical value, as in `GaugeScores`, `(n,)`.
         """
         young = self._young(self._p.warm_up_minutes)
-        at = np.flatnonzero(base >= self._p.alert_nats) if young.any() else NONE
+        at = np.flatnonzero(above) if young.any() else NONE
         if not len(at):
             return NONE
         owners, n = self._state.gauges.owner[0, gauges], len(young)
