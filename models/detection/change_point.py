@@ -21,11 +21,13 @@ w(n) <= 1 independent observations, so the evidence is w(n) (L - HEAD):
 (`models.univariate.effective_sample`). Like level and spread, w and s are those of the series when it became a candidate: they must
 not learn from the change that is in question.
 
-    level, spread   win once they have lasted and still hold, where an episode has been open for long; a level also where the
+    level, spread   win once they have lasted and still hold, where an episode has been open for long and the level is away from the old one as
+                    far as a row that strays, or the spread is half as large again as the old one, or two thirds of it; a level also where the
                     evidence reaches what opens an episode and two thirds of the way were made at once
     trend           leads while values are on their way; nothing is learnt from it
 
-"At once" is from the fast mean before the new level (half-life 20 minutes) to where a line through its rows begins: on a first day,
+What is nearer than that is where a series returns to after an anomaly: some explanation is a little better than the old law on any rows
+(decision 53). "At once" is from the fast mean before the new level (half-life 20 minutes) to where a line through its rows begins: on a first day,
 whose rhythm nobody has seen, a slow wave strays as far as a change does (decision 47).
 
 While no explanation has won, nothing is reported. A series whose explanations have no evidence left is no candidate any more.
@@ -56,7 +58,7 @@ class ChangeParameters:
     Parameters
     ----------
     open_scales
-        Distance from the level, in spreads, at which a series becomes a candidate.
+        Distance from the level, in spreads, at which a series becomes a candidate, and of a new level that wins by an episode.
     clip_nats
         Most evidence of one row.
     against_nats

@@ -18,6 +18,7 @@ OLD, SPREAD, LEVEL, TREND = range(4)
 WIDE, DEGREES = 10.0, 8.0
 HEAD = 2.0
 MOST_AGAINST = 3.0  # nats against an explanation that still holds
+OTHER_SPREAD = 1.5  # times as large as the old spread, or as small, is a new one
 FARTHEST = 1e12  # spreads: squares of larger values would overflow single precision
 SHAPE = 1.0  # of the prior of a spread: it is worth two rows
 SINGLE = 3e38
@@ -271,11 +272,12 @@ def decide(
     """Which explanation leads, whether it has won, and its evidence."""
     level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
     spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
-    away = abs(c[MEAN]) >= p[OPEN_SCALES]  # where a series returns to is not new
+    away, ratio = abs(c[MEAN]) >= p[OPEN_SCALES], spread_of(c)  # what a series returns to is not new
     evident = (settled and away) or (level >= needed and at_once(c, p[AT_ONCE]))
     level_wins = evident and holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, p[LEAST_ROWS])
     spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, p[LEAST_ROWS])
-    spread_wins = spread_wins and settled and spread >= needed and level <= 0  # the level's lead is over the spread, too
+    spread_wins = spread_wins and settled and max(ratio, 1.0 / ratio) >= OTHER_SPREAD
+    spread_wins = spread_wins and spread > 0 and level <= 0  # the level's lead is over the spread, too
     what = SPREAD if level <= 0 and spread > 0 else LEVEL
     what = TREND if c[LEVEL_AGAINST] > MOST_AGAINST else what
     what = OLD if c[ROWS_OF_LEVEL] == 0 and c[ROWS_OF_SPREAD] == 0 else what

@@ -224,6 +224,12 @@ def test_a_new_spread_is_a_change_where_an_episode_is_open() -> None:
     assert CandidateSeries().observe(x) == []
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_series_returns_to_while_its_episode_is_open_is_no_change(seed: int) -> None:
+    x = noise(seed, (10, 1, 1), (60, 1, 30), (10, 1, 300))
+    assert CandidateSeries(episode=True).observe(x) == []
+
+
 def test_a_return_to_the_state_before_is_a_level_as_any_other() -> None:
     watch = CandidateSeries()
     found = watch.observe(noise(8, (10, 1, 50), (20, 1, 100), (10, 1, 100)))

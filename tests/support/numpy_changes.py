@@ -21,6 +21,7 @@ from models.detection.compiled_changes import (
     LN2,
     MOST_AGAINST,
     OLD,
+    OTHER_SPREAD,
     SHAPE,
     SINGLE,
     SPREAD,
@@ -182,8 +183,10 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
         & (s[f"{name}_against"] <= MOST_AGAINST)
         for name in lead
     }
-    level = holds["level"] & (rows.settled | ((lead["level"] >= rows.needed_nats) & _at_once(s, p)))
-    spread = holds["spread"] & rows.settled & (lead["spread"] > 0)
+    away = np.abs(s["level_mean"]) >= p.open_scales
+    level = holds["level"] & ((rows.settled & away) | ((lead["level"] >= rows.needed_nats) & _at_once(s, p)))
+    ratio = spread_of(s)
+    spread = holds["spread"] & rows.settled & (lead["spread"] > 0) & (np.maximum(ratio, 1 / ratio) >= OTHER_SPREAD)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
     best = np.where((lead["level"] <= 0) & (lead["spread"] > 0), SPREAD, LEVEL)
     best = np.where(s["level_against"] > MOST_AGAINST, TREND, best)
