@@ -16,6 +16,7 @@ set `TRIED_WITH`.
     cache of generated classes                   `options`                                 classes are compiled for every batch
     optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
+    evaluators of partitions                     `options`                                 generated classes are serialized in each planning
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
     how Kafka's bytes become Spark's             `ByteArrayDeserializer.java`              a record of 250 MB ends the JVM
@@ -61,12 +62,14 @@ def options() -> dict[str, str]:
 
     Without the file system, Hadoop starts a process for each change of a file's rights and each rename (60 ms a file). The
     default cache of 100 generated classes is smaller than what a batch uses, so all are compiled every time. Recording where
-    in Python an expression was made costs two more calls to the JVM for each of thousands of expressions.
+    in Python an expression was made costs two more calls to the JVM for each of thousands of expressions. Without evaluators of partitions
+    each generated class is serialized while a batch is planned, to see whether it can be: a seventh of the planning.
     """
     return {
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.execution.usePartitionEvaluator": "true",
     }
 
 
@@ -136,7 +139,9 @@ def aggregated(frame: DataFrame, column: str, kind: str, *arguments: Any) -> Col
     return Column(function.apply(java_array(spark, "org.apache.spark.sql.Column", [frame._jdf.col(column)])))
 
 
-def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: Any) -> DataFrame:
+def map_partitions(
+    frame: DataFrame, schema: StructType, kind: str, *arguments: Any, record: str | None = None
+) -> DataFrame:
     """Rows through a class of ours, a partition at a time. PySpark has such a call for functions in Python only.
 
     Parameters
@@ -149,6 +154,8 @@ def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: 
         A class in the package `kappa` that implements `MapPartitionsFunction`.
     *arguments
         Of its constructor.
+    record
+        A class in the package `kappa` with properties named like columns, of which the function gets objects instead of rows.
 
     Returns
     -------
@@ -156,9 +163,13 @@ def map_partitions(frame: DataFrame, schema: StructType, kind: str, *arguments: 
         The rows that the class makes of each partition.
     """
     java: Any = frame.sparkSession
-    encoder = java._jvm.org.apache.spark.sql.Encoders.row(java._jsparkSession.parseDataType(schema.json()))
+    encoders = java._jvm.org.apache.spark.sql.Encoders
+    rows = encoders.row(java._jsparkSession.parseDataType(schema.json()))
+    read = frame._jdf
+    if record is not None:
+        read = getattr(read, "as")(encoders.bean(java_object(frame.sparkSession, record).getClass()))
     mapping = java_object(frame.sparkSession, kind, *arguments)
-    return DataFrame(frame._jdf.mapPartitions(mapping, encoder), frame.sparkSession)
+    return DataFrame(read.mapPartitions(mapping, rows), frame.sparkSession)
 
 
 def optimized(frame: DataFrame) -> DataFrame:

@@ -15,7 +15,6 @@ import org.apache.spark.sql.Row;
  * counted here; the rest it looks at itself, and says why.
  */
 public class FlatLineCounts implements MapPartitionsFunction {
-  private static final int COLUMNS = 5;
   private static final String OTHER_LEVEL = "info";
 
   private final Admission admission;
@@ -67,10 +66,11 @@ public class FlatLineCounts implements MapPartitionsFunction {
     }
 
     @Override
-    protected boolean add(Row found) {
-      byte[] record = (byte[]) found.get(4);
+    protected boolean add(Object row) {
+      InputRecord found = (InputRecord) row;
+      byte[] record = found.getValue();
       if (plain.read(record)) {
-        if (!of.admission.admits(plain.micros, found.getLong(3))) {
+        if (!of.admission.admits(plain.micros, found.appended())) {
           return false;
         }
         counts.add(of.admission.window(plain.micros), plain, of.level(plain.level()));
@@ -83,7 +83,7 @@ public class FlatLineCounts implements MapPartitionsFunction {
         throw new IllegalStateException(impossible); // its bytes are in memory
       }
       String level = line == null ? null : of.level(line.getString(3));
-      if (level == null || !of.admission.admits(line.getLong(0), found.getLong(3))) {
+      if (level == null || !of.admission.admits(line.getLong(0), found.appended())) {
         return false;
       }
       counts.add(of.admission.window(line.getLong(0)), line.getString(1), line.getString(2), level, line.getString(4));
@@ -102,12 +102,12 @@ public class FlatLineCounts implements MapPartitionsFunction {
 
     @Override
     protected Row made() {
-      return behind(COLUMNS, counts.row());
+      return InputRecord.behind(counts.row());
     }
 
     @Override
-    protected Row passed(Row record) {
-      return before(record, LineCounts.PARTS);
+    protected Row passed(Object record) {
+      return ((InputRecord) record).before(LineCounts.PARTS);
     }
   }
 }

@@ -13,8 +13,6 @@ import org.apache.spark.sql.Row;
  * summed here; the rest it looks at itself, and says why.
  */
 public class FlatSums implements MapPartitionsFunction {
-  private static final int COLUMNS = 5;
-
   private final long windowMillis;
   private final Admission admission;
   private final int most;
@@ -44,8 +42,9 @@ public class FlatSums implements MapPartitionsFunction {
     }
 
     @Override
-    protected boolean add(Row found) {
-      byte[] record = (byte[]) found.get(4);
+    protected boolean add(Object row) {
+      InputRecord found = (InputRecord) row;
+      byte[] record = found.getValue();
       if (plain.read(record)) {
         return added(found, plain.micros, plain.value, plain.name, plain.length);
       }
@@ -63,22 +62,22 @@ public class FlatSums implements MapPartitionsFunction {
     }
 
     /** Add a point; false for one that is not plainly admitted. */
-    private boolean added(Row found, long micros, double value, byte[] name, int length) {
-      if (!of.admission.admits(micros, found.getLong(3))) {
+    private boolean added(InputRecord found, long micros, double value, byte[] name, int length) {
+      if (!of.admission.admits(micros, found.appended())) {
         return false;
       }
-      sums.add(micros, name, length, value, found.getInt(1), found.getLong(2));
+      sums.add(micros, name, length, value, found.getPartition(), found.getOffset());
       return true;
     }
 
     @Override
-    protected Row passed(Row record) {
-      return before(record, WindowSums.PARTS);
+    protected Row passed(Object record) {
+      return ((InputRecord) record).before(WindowSums.PARTS);
     }
 
     @Override
     protected Row of(Object[] block) {
-      return behind(COLUMNS, block);
+      return InputRecord.behind(block);
     }
   }
 }

@@ -40,7 +40,8 @@ public class PointSums implements MapPartitionsFunction {
     }
 
     @Override
-    protected boolean add(Row row) {
+    protected boolean add(Object found) {
+      Row row = (Row) found;
       if (row.isNullAt(SERIES)) {
         return false;
       }
@@ -51,7 +52,8 @@ public class PointSums implements MapPartitionsFunction {
     }
 
     @Override
-    protected Row passed(Row row) {
+    protected Row passed(Object found) {
+      Row row = (Row) found;
       return RowFactory.create(new Object[] {row.get(0), row.get(1), row.get(2), row.get(3)});
     }
 

@@ -173,10 +173,10 @@ def _made_of_flat(
     raw: DataFrame, windowing: WindowingConfig, made: Sequence[StructField], kind: str, *arguments: Any
 ) -> DataFrame:
     """Kafka's columns through a class of ours, which adds the columns `made`."""
-    columns = (F.unix_micros(c.name).alias(c.name) if c.name == "timestamp" else F.col(c.name) for c in RECORD)
     limits = (windowing.window_seconds, windowing.lateness_seconds, windowing.skew_seconds)
     admission = (seconds * MILLIS for seconds in limits)
-    rows = map_partitions(raw.select(*columns), StructType([*RECORD, *made]), kind, *admission, *arguments)
+    schema = StructType([*RECORD, *made])
+    rows = map_partitions(raw, schema, kind, *admission, *arguments, record="InputRecord")
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
