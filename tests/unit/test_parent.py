@@ -231,6 +231,36 @@ def test_arguments_about_where_to_begin_are_given_until_they_have_been_followed(
     assert [parent.start(number)["extra"] for number in range(3)] == [["--replace"], ["--replace"], []]
 
 
+def test_a_parent_whose_stderr_nobody_reads_starts_its_child_again(tmp_path: Path) -> None:
+    """As `kappa run all 2>&1 | tee log` where tee has ended, or in a terminal that was closed."""
+    command = (sys.executable, "-m", "support.supervised_child", str(tmp_path), "fails", "stays")
+    what = SupervisedCommand(command, limits=QUICK)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    environment = os.environ | {"PYTHONPATH": SEARCHED}
+    arguments = [sys.executable, "-m", "app.supervision.parent", what.to_json()]
+    process = subprocess.Popen(arguments, stderr=write_end, cwd=PROJECT, env=environment)
+    os.close(write_end)
+    until((tmp_path / "1.json").exists, "a second start")
+    process.terminate()
+    assert process.wait(SECONDS) == 0
+
+
+def test_a_signal_before_the_parent_listens_stops_it(tmp_path: Path) -> None:
+    """Between `kappa run` and the parent that it becomes, Ctrl-C would end either with a stack trace."""
+    what = SupervisedCommand((sys.executable, "-m", "support.supervised_child", str(tmp_path), "stays"), limits=QUICK)
+    code = (
+        "import os, signal, sys; from app.supervision import parent; replaced = os.execv\n"
+        "def signalled(*program): os.kill(os.getpid(), signal.SIGINT); replaced(*program)\n"
+        "os.execv = signalled; parent.become_parent(parent.SupervisedCommand.of_json(sys.argv[1]))"
+    )
+    run = [sys.executable, "-c", code, what.to_json()]
+    done = subprocess.run(
+        run, capture_output=True, cwd=PROJECT, env=os.environ | {"PYTHONPATH": SEARCHED}, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_the_parent_needs_little_memory(start: Start) -> None:
     parent = start("stays")
     parent.start(0)
