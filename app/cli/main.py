@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -91,6 +92,8 @@ def main() -> None:
                 app()
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:  # while arguments are read; later typer ends the process so
+        sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:  # nobody reads on, as in `kappa ... | head -1`
         drop_output()
         sys.exit(1)

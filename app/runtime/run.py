@@ -145,8 +145,8 @@ def started_jobs(
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner.
 
-    `stopping_early` ends the search through a batch that was begun twice in vain, `on_search` is called again and again while it
-    lasts.
+    `stopping_early` ends the search through a batch that was begun twice in vain, and jobs that have not been started are not;
+    `on_search` is called again and again while the search lasts.
     """
     checkpoints = selection.checkpoints(settings)
     if "detect" in selection.names:
@@ -179,6 +179,8 @@ def started_jobs(
     runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_violation)
     try:
         for name in selection.names:
+            if stopping_early is not None and stopping_early.is_set():
+                break
             job = make_job(settings, selection, name, stopping, health, found.known.found)
             most = found.most_records.get(job.name, job.max_records_per_batch)
             job = dataclasses.replace(job, max_records_per_batch=min(most, job.max_records_per_batch))

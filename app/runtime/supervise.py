@@ -213,7 +213,8 @@ def run_version(
             if services.savepoints is not None:
                 beside.enter_context(services.savepoints(settings, spark, services.health))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
-        report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
+        if not stopping.is_set():
+            report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
         runner.wait(leave, also=look)
         if not stopping.is_set():
             report(f"version {serves.version()} serves now: stopping the jobs of {settings.version}")

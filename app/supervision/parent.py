@@ -301,6 +301,7 @@ class Parent:
 
     def _stop(self, child: Child) -> int:
         """Ask the child to stop after the batch in hand; returns the exit code."""
+        log.info("stopping after the batch in hand", at_most_seconds=round(self.what.stop_seconds))
         child.process.terminate()
         deadline = self._clock() + self.what.stop_seconds
         while child.process.poll() is None and self._clock() < deadline:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from elastic_transport import ConnectionTimeout, TransportError
+from elastic_transport import ConnectionTimeout, TlsError, TransportError
 from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
 
 from models.records.index_names import INDEX_KINDS, alias_of, version_of
@@ -149,6 +149,11 @@ def sentence(error: Exception) -> str:
             return f"Elasticsearch answered with an error ({error.meta.status}, {error.error})."
         case ConnectionTimeout():
             return "Elasticsearch did not answer in time: it is overloaded, or the network is."
+        case TlsError():
+            return (
+                f"Elasticsearch cannot be reached by TLS ({error.message}): check elasticsearch.url, "
+                "elasticsearch.ca_certs and the server's certificate."
+            )
         case UnsupportedProductError():
             return "What answers at elasticsearch.url is not Elasticsearch: check the address."
     return "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url."
