@@ -82,8 +82,8 @@ def run(
         )
     else:
         parent = ParentLink(supervised)
-        write_stacks_when_asked(own.home / "logs" / "stacks.log")
         with telling(parent):
+            write_stacks_when_asked(own.home / "logs" / "stacks.log")
             if names == [NOTIFY]:
                 notify(own, parent)
                 return
@@ -199,6 +199,9 @@ def telling(parent: ParentLink) -> Iterator[None]:
         if lasting:
             raise
         raise typer.Exit(1) from error
+    except PermissionError as error:  # a folder of another user: the line about it comes from `main`
+        parent.failed(ChildError(str(error), lasting=not parent.progressed))
+        raise
     except Exception as error:
         if failures.is_of_a_dead_jvm(error):
             from pipelines.spark_internals import was_killed  # loads Spark

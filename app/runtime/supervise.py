@@ -201,8 +201,8 @@ def run_version(
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
-    damaged = checkpoint_damage.describing_damage(settings.version, checkpoints)
-    with damaged, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
+    mended = checkpoint_damage.mending_damage(settings.version, checkpoints, report)
+    with mended, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
         beside.enter_context(watch)
         spark = session(settings)

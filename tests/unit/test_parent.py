@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,13 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
 
+from app.cli.run import telling
 from app.core.settings import PROJECT
-from app.supervision.link import ParentLink
+from app.supervision.link import ChildError, ParentLink, Unsupervised
 from app.supervision.parent import Parent, SupervisedCommand
 from app.supervision.policy import RestartLimits
 
@@ -279,3 +281,19 @@ def test_sending_never_waits_for_a_parent_that_does_not_read(tmp_path: Path) -> 
         link.progress("job")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 20
     ours.close()
+
+
+@pytest.mark.parametrize("progressed", [False, True])
+def test_a_folder_that_may_not_be_written_ends_the_run_at_its_start(progressed: bool) -> None:
+    """Ten starts with waits between them would tell the same ten times. What comes later may pass, as on a network drive."""
+    found: list[ChildError] = []
+
+    class Recorded(Unsupervised):
+        def failed(self, error: ChildError) -> None:
+            found.append(error)
+
+    parent = Recorded()
+    parent.progressed = progressed
+    with pytest.raises(PermissionError), telling(cast("ParentLink", parent)):
+        raise PermissionError(errno.EACCES, "Permission denied", "logs")
+    assert [error.lasting for error in found] == [not progressed]

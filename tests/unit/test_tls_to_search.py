@@ -1,4 +1,4 @@
-"""A certificate of Elasticsearch that is not good: what is said names it, and not a server that does not run."""
+"""A certificate of Elasticsearch that is not good: the error names it, and not a server that does not run."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def greeting(files: tuple[Path, Path]) -> Iterator[int]:
     ("days", "trusted", "why"),
     [(-1, "signer", "certificate has expired"), (1, "another", "unable to get local issuer certificate")],
 )
-def test_what_is_wrong_with_a_certificate_is_said(tmp_path: Path, days: int, trusted: str, why: str) -> None:
+def test_what_is_wrong_with_a_certificate_is_named(tmp_path: Path, days: int, trusted: str, why: str) -> None:
     authorities = {name: Authority(tmp_path, name) for name in ("signer", "another")}
     with greeting(authorities["signer"].sign("server", timedelta(days=days))) as port:
         own = ElasticsearchSettings(url=f"https://127.0.0.1:{port}", ca_certs=authorities[trusted].file)
         settings = Settings(home=tmp_path, elasticsearch=own)
         client = elasticsearch_connection(settings).connect()
-        said = f"cannot be reached by TLS (certificate verify failed: {why}): {ADVICE}"
-        assert trouble(client) == said
+        named = f"cannot be reached by TLS (certificate verify failed: {why}): {ADVICE}"
+        assert trouble(client) == named
         (finding,) = examined(settings)
-        assert finding.found == f"https://127.0.0.1:{port} {said}"
+        assert finding.found == f"https://127.0.0.1:{port} {named}"
         with pytest.raises(QueryError, match=f"cannot be reached by TLS .*{why}.*: {ADVICE}"):
             indexed_versions(client)
         client.close()
