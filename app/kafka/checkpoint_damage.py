@@ -30,6 +30,10 @@ WHOLE_STATES = ("zip", "snapshot")
 NO_BATCH = -1
 
 
+class CheckpointLost(InputError):
+    """A job cannot go on from any batch of its checkpoint."""
+
+
 @dataclass(frozen=True)
 class DamagedFile:
     """A file of a checkpoint that cannot be read, and what is wrong with it."""
@@ -276,10 +280,10 @@ def to_move(
 def mend(job: str, version: str, damage: CheckpointDamage, report: Report = silent) -> None:
     """Move aside what is damaged and what came after it, so that the job can go on. The job must not run.
 
-    Raises InputError where it cannot go on from any batch.
+    Raises CheckpointLost where it cannot go on from any batch.
     """
     if damage.after is None:
-        raise InputError(describe(job, version, damage))
+        raise CheckpointLost(describe(job, version, damage))
     number, parent = 1, damage.checkpoint.parent / "damaged"
     while (aside := parent / f"{job}-{number}").exists():
         number += 1
@@ -339,12 +343,12 @@ def mend_all(
 ) -> None:
     """Mend the checkpoints of jobs, by their names, before they start; `alive` is called again and again meanwhile.
 
-    Raises InputError for one that cannot be mended, before anything of any is changed.
+    Raises CheckpointLost for one that cannot be mended, before anything of any is changed.
     """
     found = {job: damage for job, path in jobs.items() if (damage := damage_of(path, alive=alive)) is not None}
     for job, damage in found.items():
         if damage.after is None:
-            raise InputError(describe(job, version, damage))
+            raise CheckpointLost(describe(job, version, damage))
     for job, damage in found.items():
         alive()
         mend(job, version, damage, report)
@@ -364,7 +368,7 @@ def mending_damage(version: str, jobs: Mapping[str, Path], report: Report = sile
         for job, path in jobs.items():
             damage = damage_of(path, thorough=True)
             if damage is not None and damage.after is None:
-                raise InputError(describe(job, version, damage)) from error
+                raise CheckpointLost(describe(job, version, damage)) from error
             if damage is not None:
                 mend(job, version, damage, report)
         raise

@@ -20,12 +20,15 @@ from typing import Any, cast
 
 import psutil
 import pytest
+import typer
 
 from app.cli.run import telling
 from app.core.settings import PROJECT
+from app.kafka.checkpoint_damage import CheckpointLost
 from app.supervision.link import ChildError, ParentLink, Unsupervised
 from app.supervision.parent import Parent, SupervisedCommand
 from app.supervision.policy import RestartLimits
+from pipelines.errors import InputError
 
 QUICK = RestartLimits(first_seconds=0.02, most_seconds=0.05, most_in_vain=3)
 SECONDS = 30.0
@@ -283,9 +286,17 @@ def test_sending_never_waits_for_a_parent_that_does_not_read(tmp_path: Path) -> 
     ours.close()
 
 
-@pytest.mark.parametrize("progressed", [False, True])
-def test_a_folder_that_may_not_be_written_ends_the_run_at_its_start(progressed: bool) -> None:
-    """Ten starts with waits between them would tell the same ten times. What comes later may pass, as on a network drive."""
+@pytest.mark.parametrize(
+    ("error", "progressed", "lasting"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "logs"), False, True),
+        (PermissionError(errno.EACCES, "Permission denied", "logs"), True, False),  # it may pass, as on a network drive
+        (CheckpointLost("no batch is whole"), True, True),
+        (InputError("what the log holds"), True, False),
+    ],
+)
+def test_what_no_start_can_mend_ends_the_run(error: Exception, progressed: bool, lasting: bool) -> None:
+    """Ten starts with waits between them would end by the same."""
     found: list[ChildError] = []
 
     class Recorded(Unsupervised):
@@ -294,6 +305,6 @@ def test_a_folder_that_may_not_be_written_ends_the_run_at_its_start(progressed: 
 
     parent = Recorded()
     parent.progressed = progressed
-    with pytest.raises(PermissionError), telling(cast("ParentLink", parent)):
-        raise PermissionError(errno.EACCES, "Permission denied", "logs")
-    assert [error.lasting for error in found] == [not progressed]
+    with pytest.raises((type(error), typer.Exit)), telling(cast("ParentLink", parent)):
+        raise error
+    assert [one.lasting for one in found] == [lasting]
