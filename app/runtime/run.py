@@ -92,6 +92,7 @@ def running(
     accept_gap: bool = False,
     report: Report = silent,
     accept_violation: bool = False,
+    stopping_early: threading.Event | None = None,
 ) -> Iterator[tuple[Runner, Health]]:
     """Run jobs while the block runs; they are stopped after their batch when it ends.
 
@@ -109,6 +110,8 @@ def running(
         Gets a line for each gap and violation that is recorded.
     accept_violation
         Go on with a version although a violation of determinism has ended it; that is recorded in `dead-letters`.
+    stopping_early
+        Once it is set no more jobs are started.
 
     Yields
     ------
@@ -125,7 +128,7 @@ def running(
     selection = jobs.selected(names)
     health = Health(settings.health.stale_seconds)
     started = started_jobs(
-        settings, selection, health, on_progress, accept_gap, report, accept_violation=accept_violation
+        settings, selection, health, on_progress, accept_gap, report, stopping_early, accept_violation
     )
     with locks.only_here(settings, list(selection.checkpoints(settings))), started as runner:
         yield runner, health
