@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -27,5 +28,7 @@ def demo(
 
     with stopped_by_signals() as stopping:
         result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out, until_notified)
+    if not result:
+        raise typer.Exit(128 + signal.SIGINT)
     if as_json:
         print_json(result)

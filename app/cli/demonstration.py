@@ -139,7 +139,7 @@ def run_demo(
     console: Console,
     until_notified: bool = False,
 ) -> dict[str, Any]:
-    """Start everything, run it for about `minutes`, and return the object of `--json`. Leaves nothing running.
+    """Start everything, run it for about `minutes`, and return the object of `--json`, empty where it is stopped. Leaves nothing running.
 
     `until_notified`: end as soon as an incident was found and somebody notified of it; StackError where that does not happen.
     """
@@ -172,15 +172,22 @@ def run_demo(
         receiver = contexts.enter_context(DemoReceiver(report))
         own = own.model_copy(update={"notify": receiver.settings})
         contexts.enter_context(BesideJobs(own))
+        if stopping.is_set():
+            return {}
         report("starting Spark and the jobs, half a minute")
-        with running(own, ("all",)) as (runner, health):
+        with running(own, ("all",), stopping_early=stopping) as (runner, health):
+            if stopping.is_set():
+                return {}
             server = contexts.enter_context(HealthServer(health, LOOPBACK, 0))
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
             pages = contexts.enter_context(dashboard.running(shown, report))
             report(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
             enough = (lambda: bool(receiver.taken)) if until_notified else (lambda: False)
             results = watch(own, runner, load, stopping, deadline, report, enough)
-            if until_notified and not stopping.is_set() and not (results.incidents and receiver.taken):
+            if stopping.is_set():
+                report(f"stopping; incidents so far: {len({one['id'] for one in results.incidents})}")
+                return {}
+            if until_notified and not (results.incidents and receiver.taken):
                 msg = (
                     f"demo: nobody was notified of an incident within {minutes:g} minutes; give it more with --minutes"
                 )
@@ -443,6 +450,8 @@ def watch(
                 report("the jobs have caught up with the clock")
             if results.incidents and enough():
                 return results
+        if stopping.is_set():
+            return results
         # Before it stops, which takes seconds: what comes after the last record closes no window.
         last = int(time.time() * 1000) - 1000 * settings.windowing.watermark_delay_seconds - 1000 * INTERVAL
         load.stop()

@@ -131,9 +131,9 @@ def documents(
             ignore_unavailable=True,
         )
     except (ApiError, TransportError) as error:
-        from pipelines.elasticsearch.refusals import refusal  # loads Elasticsearch's client
+        from pipelines.elasticsearch.refusals import no_answer, refusal  # loads Elasticsearch's client
 
-        what = refusal(error) if isinstance(error, ApiError) else f"does not answer ({type(error).__name__}); start it"
+        what = refusal(error) if isinstance(error, ApiError) else no_answer(error)
         msg = f"Elasticsearch at {settings.elasticsearch.url} {what}, or name the series with --series"
         raise ServiceUnavailable(msg) from error
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -39,13 +40,14 @@ from app.cli.rules_calendar import calendar
 from app.cli.run import run
 from app.cli.savepoint import savepoint_app
 from app.cli.score import score
+from app.cli.signals import ended_by_signals
 from app.cli.simulate import simulate
 from app.cli.stack import down, status, up
 from app.cli.state import state
 from app.cli.templates import templates
 from app.cli.topics import topics_app
 from app.cli.watch import watch
-from app.core import logs, private_files, proxies
+from app.core import lasting_stderr, logs, private_files, proxies
 from app.core.distribution import DISTRIBUTION
 from app.supervision import processes
 from pipelines.errors import KappaError
@@ -81,13 +83,17 @@ app.add_typer(indices_app, name="indices")
 def main() -> None:
     """Run the command line. Errors under KappaError, folders that cannot be written and full disks: one line on stderr, exit code 1."""
     open_missing_streams()
+    lasting_stderr.begin()
     if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding does not have is written as on stderr
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            app()
+            with ended_by_signals():
+                app()
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:  # while arguments are read; later typer ends the process so
+        sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:  # nobody reads on, as in `kappa ... | head -1`
         drop_output()
         sys.exit(1)

@@ -17,6 +17,7 @@ from app.cli.signals import stopped_by_signals
 from app.core import logs
 from app.core.errors import SettingsError
 from app.core.settings import Settings
+from app.kafka.checkpoint_damage import CheckpointLost
 from app.supervision.link import ChildError, ParentLink
 from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
@@ -82,8 +83,8 @@ def run(
         )
     else:
         parent = ParentLink(supervised)
-        write_stacks_when_asked(own.home / "logs" / "stacks.log")
         with telling(parent):
+            write_stacks_when_asked(own.home / "logs" / "stacks.log")
             if names == [NOTIFY]:
                 notify(own, parent)
                 return
@@ -194,11 +195,14 @@ def telling(parent: ParentLink) -> Iterator[None]:
         raise typer.Exit(1) from error
     except KappaError as error:
         # What is wrong with arguments and settings shows before the jobs work; what comes later may pass.
-        lasting = isinstance(error, (SettingsError, DeterminismViolation)) or not parent.progressed
+        lasting = isinstance(error, (SettingsError, DeterminismViolation, CheckpointLost)) or not parent.progressed
         parent.failed(ChildError(str(error), lasting=lasting))
         if lasting:
             raise
         raise typer.Exit(1) from error
+    except PermissionError as error:  # a folder of another user: the line about it comes from `main`
+        parent.failed(ChildError(str(error), lasting=not parent.progressed))
+        raise
     except Exception as error:
         if failures.is_of_a_dead_jvm(error):
             from pipelines.spark_internals import was_killed  # loads Spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from elastic_transport import TlsError
 from elasticsearch import ApiError, Elasticsearch, TransportError, UnsupportedProductError
 
 from app.core.server_files import check_files
@@ -13,7 +14,7 @@ from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.search.connection import elasticsearch_connection
 from models.records.index_names import PREFIX
-from pipelines.elasticsearch.refusals import refusal
+from pipelines.elasticsearch.refusals import no_answer, refusal
 
 MAJOR = 9
 LATE_MS = 5_000
@@ -40,8 +41,9 @@ def elasticsearch(settings: Settings) -> list[Finding]:
     except ApiError as error:
         return [refused(url, error)]
     except TransportError as error:
-        text = f"{url} does not answer ({type(error).__name__})"
-        return [danger("Elasticsearch", text, "an answer", "start it; documents wait in the topics until retention")]
+        todo = "mend that" if isinstance(error, TlsError) else "start it"
+        wait = "documents wait in the topics until retention"
+        return [danger("Elasticsearch", f"{url} {no_answer(error)}", "an answer", f"{todo}; {wait}")]
     finally:
         client.close()
 

@@ -1,7 +1,7 @@
 """The state of the embedded stack in the file `stack.json`, and whether its processes still run."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,10 @@ class StackState:
         """Whether its supervisor runs."""
         return self.supervisor is not None and self.supervisor.alive()
 
+    def stopped(self) -> "StackState":
+        """The same without its processes."""
+        return StackState("stopped", services={name: replace(one, process=None) for name, one in self.services.items()})
+
     def processes(self) -> list[ProcessId]:
         """The supervisor and the servers, as written; they may have ended."""
         servers = [service.process for service in self.services.values()]
@@ -83,16 +87,28 @@ def state_file(home: Path) -> Path:
 
 
 def read_state(home: Path) -> StackState | None:
-    """The state as written last; None where there is none, or none that can be read."""
+    """The state as written last; None where there is none, or none that can be read.
+
+    Of a folder that was copied it is a stopped stack: the processes are those of the folder that it is a copy of, and may run there.
+    """
     try:
-        return _state(json.loads(state_file(home).read_text()))
+        raw = json.loads(state_file(home).read_text())
+        here = folder_of(home)
+        state = _state(raw)
+        return state if raw.get("folder", here) == here else state.stopped()
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def write_state(home: Path, state: StackState) -> None:
     """Replace the file, whole or not at all."""
-    write_json_durably(state_file(home), asdict(state))
+    write_json_durably(state_file(home), asdict(state) | {"folder": folder_of(home)})
+
+
+def folder_of(home: Path) -> list[int]:
+    """What tells a folder from a copy of it, and stays when it is renamed."""
+    found = home.stat()
+    return [found.st_dev, found.st_ino]
 
 
 def addresses(home: Path) -> Addresses | None:

@@ -30,6 +30,10 @@ WHOLE_STATES = ("zip", "snapshot")
 NO_BATCH = -1
 
 
+class CheckpointLost(InputError):
+    """A job cannot go on from any batch of its checkpoint."""
+
+
 @dataclass(frozen=True)
 class DamagedFile:
     """A file of a checkpoint that cannot be read, and what is wrong with it."""
@@ -67,10 +71,11 @@ def damage_of(
 ) -> CheckpointDamage | None:
     """What is damaged in a checkpoint; None where it is whole, or where the job has not begun. Changes nothing.
 
-    Of the tables that a snapshot of a state consists of, which may be large, the lengths are compared; with `thorough` the
-    checksums as well. With it a file that should be there and is not counts as damage, too. `alive` is called before each file.
+    A file that should be there and is not counts as damage, too. Of the tables that a snapshot of a state consists of, which may
+    be large, the lengths are compared; with `thorough` the checksums as well. `alive` is called before each file.
     """
-    logs = {part: numbered(checkpoint / part) for part in ("offsets", "commits")}
+    # In this order: a job that runs writes the offsets of a batch before its commit.
+    logs = {part: numbered(checkpoint / part) for part in ("commits", "offsets")}
     bad: dict[Path, str] = {}
     for part, files in logs.items():
         for file in files.values():
@@ -79,14 +84,19 @@ def damage_of(
     for file in [checkpoint / "metadata", *sorted((checkpoint / "sources").glob("*/0"))]:
         if file.exists():
             note(bad, file, problem_of_bytes(file) or problem_of_text(file))
+        elif logs["commits"]:
+            bad[file] = "is gone"
     stores = {folder: versions_of(folder) for folder in state_folders(checkpoint / "state")}
     for versions in stores.values():
-        for file in needed_from(versions, last(logs["commits"]) + 1):
-            alive()
-            note(bad, file, problem_of_state(file, thorough=thorough))
+        looked: set[Path] = set()
+        while unseen := needed_from(versions, last(logs["commits"]) + 1, bad) - looked:
+            for file in sorted(unseen):
+                alive()
+                note(bad, file, problem_of_state(file, thorough=thorough))
+            looked |= unseen
     whole = batch_to_go_on_after(logs, stores, bad)
     found = [DamagedFile(file, problem) for file, problem in sorted(bad.items())]
-    if not found and thorough and whole != last(logs["commits"]):
+    if not found and whole != last(logs["commits"]):
         found = [
             DamagedFile(checkpoint, f"lacks a file of batch {last(logs['commits'])}, or of the state that it has left")
         ]
@@ -217,10 +227,11 @@ def versions_of(folder: Path) -> dict[tuple[int, bool], Path]:
     return found
 
 
-def needed_from(versions: Mapping[tuple[int, bool], Path], version: int) -> list[Path]:
-    """What is read for a version of a state: the whole state before it, its tables, and the changes since. And all later files."""
-    whole = max((number for number, is_whole in versions if is_whole and number <= version), default=0)
-    return [file for (number, _), file in sorted(versions.items()) if number >= whole]
+def needed_from(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> set[Path]:
+    """What is read for a version of a state: the last whole state before it that is good, and the changes since. And all later files."""
+    good = (number for (number, is_whole), file in versions.items() if is_whole and file not in bad)
+    whole = max((number for number in good if number <= version), default=0)
+    return {file for (number, _), file in versions.items() if number >= whole}
 
 
 def loadable(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> bool:
@@ -269,10 +280,10 @@ def to_move(
 def mend(job: str, version: str, damage: CheckpointDamage, report: Report = silent) -> None:
     """Move aside what is damaged and what came after it, so that the job can go on. The job must not run.
 
-    Raises InputError where it cannot go on from any batch.
+    Raises CheckpointLost where it cannot go on from any batch.
     """
     if damage.after is None:
-        raise InputError(describe(job, version, damage))
+        raise CheckpointLost(describe(job, version, damage))
     number, parent = 1, damage.checkpoint.parent / "damaged"
     while (aside := parent / f"{job}-{number}").exists():
         number += 1
@@ -332,20 +343,23 @@ def mend_all(
 ) -> None:
     """Mend the checkpoints of jobs, by their names, before they start; `alive` is called again and again meanwhile.
 
-    Raises InputError for one that cannot be mended, before anything of any is changed.
+    Raises CheckpointLost for one that cannot be mended, before anything of any is changed.
     """
     found = {job: damage for job, path in jobs.items() if (damage := damage_of(path, alive=alive)) is not None}
     for job, damage in found.items():
         if damage.after is None:
-            raise InputError(describe(job, version, damage))
+            raise CheckpointLost(describe(job, version, damage))
     for job, damage in found.items():
         alive()
         mend(job, version, damage, report)
 
 
 @contextmanager
-def describing_damage(version: str, jobs: Mapping[str, Path]) -> Iterator[None]:
-    """Where a damaged checkpoint ended a job, and none that a start can mend, replace its error by one sentence about it."""
+def mending_damage(version: str, jobs: Mapping[str, Path], report: Report = silent) -> Iterator[None]:
+    """Where an error ends jobs, mend their checkpoints, all bytes of which are read then: a start reads no large tables.
+
+    The jobs must have ended when the block does. The error of a checkpoint that cannot be mended is replaced by one sentence.
+    """
     try:
         yield
     except KappaError:
@@ -354,7 +368,9 @@ def describing_damage(version: str, jobs: Mapping[str, Path]) -> Iterator[None]:
         for job, path in jobs.items():
             damage = damage_of(path, thorough=True)
             if damage is not None and damage.after is None:
-                raise InputError(describe(job, version, damage)) from error
+                raise CheckpointLost(describe(job, version, damage)) from error
+            if damage is not None:
+                mend(job, version, damage, report)
         raise
 
 

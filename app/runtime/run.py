@@ -92,6 +92,7 @@ def running(
     accept_gap: bool = False,
     report: Report = silent,
     accept_violation: bool = False,
+    stopping_early: threading.Event | None = None,
 ) -> Iterator[tuple[Runner, Health]]:
     """Run jobs while the block runs; they are stopped after their batch when it ends.
 
@@ -109,6 +110,8 @@ def running(
         Gets a line for each gap and violation that is recorded.
     accept_violation
         Go on with a version although a violation of determinism has ended it; that is recorded in `dead-letters`.
+    stopping_early
+        Once it is set no more jobs are started.
 
     Yields
     ------
@@ -125,7 +128,7 @@ def running(
     selection = jobs.selected(names)
     health = Health(settings.health.stale_seconds)
     started = started_jobs(
-        settings, selection, health, on_progress, accept_gap, report, accept_violation=accept_violation
+        settings, selection, health, on_progress, accept_gap, report, stopping_early, accept_violation
     )
     with locks.only_here(settings, list(selection.checkpoints(settings))), started as runner:
         yield runner, health
@@ -145,8 +148,8 @@ def started_jobs(
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner.
 
-    `stopping_early` ends the search through a batch that was begun twice in vain, `on_search` is called again and again while it
-    lasts.
+    `stopping_early` ends the search through a batch that was begun twice in vain, and jobs that have not been started are not;
+    `on_search` is called again and again while the search lasts.
     """
     checkpoints = selection.checkpoints(settings)
     if "detect" in selection.names:
@@ -179,6 +182,8 @@ def started_jobs(
     runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_violation)
     try:
         for name in selection.names:
+            if stopping_early is not None and stopping_early.is_set():
+                break
             job = make_job(settings, selection, name, stopping, health, found.known.found)
             most = found.most_records.get(job.name, job.max_records_per_batch)
             job = dataclasses.replace(job, max_records_per_batch=min(most, job.max_records_per_batch))

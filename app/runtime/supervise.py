@@ -201,8 +201,8 @@ def run_version(
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
-    damaged = checkpoint_damage.describing_damage(settings.version, checkpoints)
-    with damaged, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
+    mended = checkpoint_damage.mending_damage(settings.version, checkpoints, report)
+    with mended, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
         beside.enter_context(watch)
         spark = session(settings)
@@ -213,7 +213,8 @@ def run_version(
             if services.savepoints is not None:
                 beside.enter_context(services.savepoints(settings, spark, services.health))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
-        report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
+        if not stopping.is_set():
+            report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
         runner.wait(leave, also=look)
         if not stopping.is_set():
             report(f"version {serves.version()} serves now: stopping the jobs of {settings.version}")

@@ -24,7 +24,7 @@ from typing import Any
 
 import structlog
 
-from app.core import logs
+from app.core import lasting_stderr, logs
 from app.supervision.link import ChildError, RestartHistory
 from app.supervision.policy import RestartLimits, RestartPolicy
 from app.supervision.processes import dump_stacks, end_session, python_path, wait_for_end, wake_when_parent_ends
@@ -38,6 +38,7 @@ LONGEST_LOOK_SECONDS = 5.0
 MOST_PATIENCE = 16.0  # times the limits for a job without progress
 # How a process ends that others end; what it ends itself by is another one.
 OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MODULE = "app.supervision.parent"
 PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
 
@@ -85,9 +86,10 @@ class SupervisedCommand:
 
 
 def become_parent(what: SupervisedCommand) -> None:
-    """Replace this process by the parent: its memory is given back, and its id stays."""
+    """Replace this process by the parent: its memory is given back, and its id stays. A signal that comes meanwhile waits for it."""
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     os.environ["PYTHONPATH"] = python_path()
     os.execv(sys.executable, [*PYTHON, MODULE, what.to_json()])
 
@@ -299,6 +301,7 @@ class Parent:
 
     def _stop(self, child: Child) -> int:
         """Ask the child to stop after the batch in hand; returns the exit code."""
+        log.info("stopping after the batch in hand", at_most_seconds=round(self.what.stop_seconds))
         child.process.terminate()
         deadline = self._clock() + self.what.stop_seconds
         while child.process.poll() is None and self._clock() < deadline:
@@ -313,7 +316,7 @@ class Parent:
             return 1
         wait_for_end(child.session, self.what.leave_seconds)
         code = child.process.returncode
-        if code == -signal.SIGTERM:  # it had begun nothing: until it begins, the signal ends it
+        if code in (-signal.SIGTERM, 128 + signal.SIGTERM):  # it had begun nothing: until it begins, the signal ends it
             return 0
         return max(code, 0) or int(code < 0)
 
@@ -346,12 +349,13 @@ def stop_signals() -> Iterator[int]:
     os.set_blocking(write_end, False)
 
     def stop(_number: int, _frame: Any) -> None:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError, BrokenPipeError):
             os.write(write_end, b"x")
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in STOPPING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # since `become_parent`
     try:
         yield read_end
     finally:
@@ -361,6 +365,7 @@ def stop_signals() -> Iterator[int]:
 def main(arguments: list[str]) -> int:
     """Run the parent."""
     what = SupervisedCommand.of_json(arguments[0])
+    lasting_stderr.begin()
     logs.configure(what.log_format)
     with stop_signals() as stop_pipe:
         return Parent(what, stop_pipe).run()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from elastic_transport import ConnectionTimeout, TransportError
+from elastic_transport import ConnectionTimeout, TlsError, TransportError
 from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
 
 from models.records.index_names import INDEX_KINDS, alias_of, version_of
@@ -137,21 +137,27 @@ def indexed_versions(client: Elasticsearch) -> list[str]:
 
 def sentence(error: Exception) -> str:
     """What went wrong and what to do, for a person."""
+    text = "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url."
     match error:
         case ApiError() if error.meta.status == 401:
-            return "Elasticsearch does not know us (401): check elasticsearch.username and password, or api_key."
+            text = "Elasticsearch does not know us (401): check elasticsearch.username and password, or api_key."
         case ApiError() if error.meta.status == 403:
-            return (
+            text = (
                 "Elasticsearch does not let us read (403): give this user or API key the privileges read and "
                 "view_index_metadata on kappa-*."
             )
         case ApiError():
-            return f"Elasticsearch answered with an error ({error.meta.status}, {error.error})."
+            text = f"Elasticsearch answered with an error ({error.meta.status}, {error.error})."
         case ConnectionTimeout():
-            return "Elasticsearch did not answer in time: it is overloaded, or the network is."
+            text = "Elasticsearch did not answer in time: it is overloaded, or the network is."
+        case TlsError():
+            text = (
+                f"Elasticsearch cannot be reached by TLS ({error.message}): check elasticsearch.url, "
+                "elasticsearch.ca_certs and the server's certificate."
+            )
         case UnsupportedProductError():
-            return "What answers at elasticsearch.url is not Elasticsearch: check the address."
-    return "Elasticsearch does not answer: see whether it runs (`kappa status`), and check elasticsearch.url."
+            text = "What answers at elasticsearch.url is not Elasticsearch: check the address."
+    return text
 
 
 def term(name: str, value: Any) -> Query:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from models.records.records import MAX_REASON
-from pipelines.elasticsearch.refusals import refusal
+from pipelines.elasticsearch.refusals import no_answer, refusal
 from pipelines.errors import ServiceUnavailable
 
 log = structlog.get_logger()
@@ -234,7 +234,7 @@ class _Sending:
                 return self._halves(rows, f"{error.status_code} {error.message}"[:MAX_REASON])
             return rows, f"answers {error.status_code}"
         except (TransportError, ValueError, RecursionError) as error:  # the last two of the body, which may be anything
-            return rows, f"does not answer ({type(error).__name__})"
+            return rows, no_answer(error)
         results = results_of(answer.body, len(rows))
         return (
             (rows, "answers what is no answer to a bulk request") if results is None else self._sort_out(rows, results)
@@ -464,4 +464,4 @@ def trouble(client: Elasticsearch) -> str:
 
 def trouble_of(error: BaseException | None) -> str:
     """What an error of the client says about the cluster."""
-    return refusal(error) if isinstance(error, ApiError) else f"does not answer ({type(error).__name__})"
+    return refusal(error) if isinstance(error, ApiError) else no_answer(error)

@@ -1,15 +1,17 @@
-"""What Elasticsearch means when it refuses: who we are is wrong (401), or what we may do is too little (403)."""
+"""What Elasticsearch means when it refuses: who we are is wrong (401), or what we may do is too little (403). And why it does not answer."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from elastic_transport import TlsError
 from elasticsearch import ApiError, UnsupportedProductError
 
 UNKNOWN, FORBIDDEN = 401, 403
 GRANTED_BY = re.compile(r"granted by the (\w+) privileges \[([^\]]{1,200})\]")
 SHOWN_CHARACTERS = 300
+OF_OPENSSL = re.compile(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$")  # around the words of an error
 
 
 def refusal(error: ApiError) -> str:
@@ -28,6 +30,14 @@ def refusal(error: ApiError) -> str:
         )
         return f"does not permit it (403: {why}): {todo} (docs/security.md)"
     return f"answers {error.status_code}" + (f" ({why})" if why else "")
+
+
+def no_answer(error: BaseException | None) -> str:
+    """Why there is no answer, with what to do where certificates are at fault: the server may run well."""
+    if isinstance(error, TlsError):
+        why = " ".join(OF_OPENSSL.sub("", error.message).split())[:SHOWN_CHARACTERS]
+        return f"cannot be reached by TLS ({why}): check elasticsearch.url, elasticsearch.ca_certs and the server's certificate"
+    return f"does not answer ({type(error).__name__})"
 
 
 def reason(error: ApiError) -> str:

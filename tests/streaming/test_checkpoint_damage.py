@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,9 @@ from app.kafka.checkpoint_damage import (
     NO_BATCH,
     checksum_file,
     damage_of,
-    describing_damage,
     mend,
     mend_all,
+    mending_damage,
     plan_anew,
     problem_of_bytes,
 )
@@ -189,7 +192,48 @@ def test_an_error_of_a_job_is_told_as_the_damage_that_caused_it(checkpoint: Path
     for file in [*state_files(checkpoint, 1), *(checkpoint / "offsets").glob("0")]:
         file.unlink()
     jobs: dict[str, Any] = {JOB: checkpoint}
-    with pytest.raises(InputError, match="kappa recover"), describing_damage(VERSION, jobs):
+    with pytest.raises(InputError, match="kappa recover"), mending_damage(VERSION, jobs):
         raise RuntimeError("Error reading delta file")
-    with pytest.raises(RuntimeError), describing_damage(VERSION, {}):
+    with pytest.raises(RuntimeError), mending_damage(VERSION, {}):
         raise RuntimeError("something else")
+
+
+def broken_table(checkpoint: Path, *snapshots: int) -> None:
+    """A table of the right length and with other bytes than its checksums say, in snapshots of these versions."""
+    folder = state_files(checkpoint, 4)[0].parent
+    table, content = folder / "SSTs" / "1.sst", b"keys and values"
+    table.parent.mkdir()
+    checksum_file(table).write_bytes(b"crc\0" + (512).to_bytes(4, "big") + zlib.crc32(content).to_bytes(4, "big"))
+    table.write_bytes(bytes(len(content)))
+    for version in snapshots:
+        with zipfile.ZipFile(folder / f"{version}.zip", "w") as snapshot:
+            tables = [{"dfsSstFileName": table.name, "sizeBytes": len(content)}]
+            snapshot.writestr("metadata", "v1\n" + json.dumps({"sstFiles": tables}))
+
+
+def test_damage_that_only_an_error_of_a_job_shows_is_mended_after_it(checkpoint: Path) -> None:
+    """A start compares the lengths of large tables, not their bytes: with this damage each start would fail as the one before."""
+    broken_table(checkpoint, 4)
+    assert damage_of(checkpoint) is None
+    with pytest.raises(RuntimeError), mending_damage(VERSION, {JOB: checkpoint}):
+        raise RuntimeError("Checksum error")
+    assert damage_of(checkpoint, thorough=True) is None
+    assert last_committed(checkpoint) == 3
+
+
+def test_a_table_that_an_earlier_snapshot_needs_too_is_damage_of_both(checkpoint: Path) -> None:
+    broken_table(checkpoint, 2, 4)
+    state_files(checkpoint, 1)[0].unlink()
+    damage = damage_of(checkpoint, thorough=True)
+    assert damage is not None
+    assert damage.after == NO_BATCH
+    assert {one.file.name for one in damage.files} == {"2.zip", "4.zip"}
+
+
+@pytest.mark.parametrize(("name", "after"), [("offsets/3", 2), ("state/*/*/4.changelog", 2), ("metadata", 3)])
+def test_a_file_that_is_gone_is_found(checkpoint: Path, name: str, after: int) -> None:
+    next(checkpoint.glob(name)).unlink()
+    mend_all(VERSION, {JOB: checkpoint})
+    assert last_committed(checkpoint) == after
+    assert (checkpoint / "metadata").exists()
+    assert damage_of(checkpoint, thorough=True) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,18 +16,23 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
+import typer
 
+from app.cli.run import telling
 from app.core.settings import PROJECT
-from app.supervision.link import ParentLink
+from app.kafka.checkpoint_damage import CheckpointLost
+from app.supervision.link import ChildError, ParentLink, Unsupervised
 from app.supervision.parent import Parent, SupervisedCommand
 from app.supervision.policy import RestartLimits
+from pipelines.errors import InputError
 
 QUICK = RestartLimits(first_seconds=0.02, most_seconds=0.05, most_in_vain=3)
 SECONDS = 30.0
+STOPPED = re.compile(r"\S+ \[info +\] stopping after the batch in hand +at_most_seconds=120\n")
 SEARCHED = os.pathsep.join([str(PROJECT), str(PROJECT / "tests")])
 
 
@@ -187,7 +193,7 @@ def test_a_signal_stops_the_child_cleanly_and_then_the_parent(start: Start, numb
     parent.process.send_signal(number)
     assert parent.end() == 0
     assert (parent.folder / "asked to stop").exists()
-    assert parent.output == ""
+    assert STOPPED.fullmatch(parent.output)
     assert gone(found["pids"])
 
 
@@ -196,7 +202,7 @@ def test_a_stop_of_a_child_that_has_begun_nothing_is_clean_too(start: Start) -> 
     found = parent.start(0)
     parent.process.terminate()
     assert parent.end() == 0
-    assert parent.output == ""
+    assert STOPPED.fullmatch(parent.output)
     assert gone(found["pids"])
 
 
@@ -231,6 +237,37 @@ def test_arguments_about_where_to_begin_are_given_until_they_have_been_followed(
     assert [parent.start(number)["extra"] for number in range(3)] == [["--replace"], ["--replace"], []]
 
 
+def test_a_parent_whose_stderr_nobody_reads_starts_its_child_again(tmp_path: Path) -> None:
+    """As `kappa run all 2>&1 | tee log` where tee has ended, or in a terminal that was closed."""
+    command = (sys.executable, "-m", "support.supervised_child", str(tmp_path), "fails", "stays")
+    what = SupervisedCommand(command, limits=QUICK)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    environment = os.environ | {"PYTHONPATH": SEARCHED}
+    arguments = [sys.executable, "-m", "app.supervision.parent", what.to_json()]
+    process = subprocess.Popen(arguments, stderr=write_end, cwd=PROJECT, env=environment)
+    os.close(write_end)
+    until((tmp_path / "1.json").exists, "a second start")
+    process.terminate()
+    assert process.wait(SECONDS) == 0
+
+
+def test_a_signal_before_the_parent_listens_stops_it(tmp_path: Path) -> None:
+    """Between `kappa run` and the parent that it becomes, Ctrl-C would end either with a stack trace."""
+    what = SupervisedCommand((sys.executable, "-m", "support.supervised_child", str(tmp_path), "stays"), limits=QUICK)
+    code = (
+        "import os, signal, sys; from app.supervision import parent; replaced = os.execv\n"
+        "def signalled(*program): os.kill(os.getpid(), signal.SIGINT); replaced(*program)\n"
+        "os.execv = signalled; parent.become_parent(parent.SupervisedCommand.of_json(sys.argv[1]))"
+    )
+    run = [sys.executable, "-c", code, what.to_json()]
+    done = subprocess.run(
+        run, capture_output=True, cwd=PROJECT, env=os.environ | {"PYTHONPATH": SEARCHED}, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0
+    assert STOPPED.fullmatch(done.stderr.decode())
+
+
 def test_the_parent_needs_little_memory(start: Start) -> None:
     parent = start("stays")
     parent.start(0)
@@ -247,3 +284,27 @@ def test_sending_never_waits_for_a_parent_that_does_not_read(tmp_path: Path) -> 
         link.progress("job")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 20
     ours.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "progressed", "lasting"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "logs"), False, True),
+        (PermissionError(errno.EACCES, "Permission denied", "logs"), True, False),  # it may pass, as on a network drive
+        (CheckpointLost("no batch is whole"), True, True),
+        (InputError("what the log holds"), True, False),
+    ],
+)
+def test_what_no_start_can_mend_ends_the_run(error: Exception, progressed: bool, lasting: bool) -> None:
+    """Ten starts with waits between them would end by the same."""
+    found: list[ChildError] = []
+
+    class Recorded(Unsupervised):
+        def failed(self, error: ChildError) -> None:
+            found.append(error)
+
+    parent = Recorded()
+    parent.progressed = progressed
+    with pytest.raises((type(error), typer.Exit)), telling(cast("ParentLink", parent)):
+        raise error
+    assert [one.lasting for one in found] == [lasting]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from app.core.errors import StackError
 from app.embedded import supervisor
 from app.embedded.jvm import JvmCommand
-from app.embedded.stack_state import read_state
+from app.embedded.stack_state import ProcessId, ServiceState, StackState, addresses, read_state, write_state
 from app.embedded.supervisor import Server, Supervisor, Task
 from app.supervision.policy import RestartLimits
 
@@ -149,3 +150,16 @@ def test_a_stop_while_a_server_waits_for_its_next_start_is_followed(
     ours = run(start)
     ours.run()
     assert "stopping: asked to" in capfd.readouterr().err
+
+
+def test_a_copy_of_a_folder_whose_stack_runs_has_a_stack_that_is_stopped(tmp_path: Path) -> None:
+    """`kappa run` there would write to the servers of the other folder, and `kappa down` would end them."""
+    me, home = ProcessId.of(os.getpid()), tmp_path / "home"
+    home.mkdir()
+    running = StackState("ready", me, None, {"kafka": ServiceState(1, 2, "4.1.0", me)})
+    write_state(home, running)
+    copied = Path(shutil.copytree(home, tmp_path / "copied"))
+    assert addresses(copied) is None
+    assert read_state(copied) == running.stopped()
+    assert not running.stopped().processes()
+    assert read_state(home.rename(tmp_path / "renamed")) == running

@@ -1,0 +1,89 @@
+"""Signals to a command: it ends with its usual code and no stack trace, and takes back what is half-done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.cli.signals import stopped_by_signals
+from app.core.settings import PROJECT
+
+SECONDS = 30.0
+LINES = 500_000
+
+
+def begun(
+    arguments: list[str], ready: str, folder: Path, *, ignored: tuple[signal.Signals, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """A command that runs and has made a file of this pattern."""
+
+    def ignore() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PROJECT, preexec_fn=ignore)  # noqa: PLW1509
+    deadline = time.monotonic() + SECONDS
+    while not list(folder.glob(ready)):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        threading.Event().wait(0.01)
+    return process
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "log"
+    file.write_text("".join(f"request {number} took {number % 97} ms\n" for number in range(LINES)))
+    return file
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_half_written_file(log: Path, number: signal.Signals) -> None:
+    out = log.with_name("out")
+    out.mkdir()
+    process = begun(["templates", str(log), "--out", str(out / "templates.csv")], "*.part", out)
+    process.send_signal(number)
+    assert process.communicate(timeout=SECONDS)[1] == b""
+    assert process.returncode == 128 + number
+    assert not list(out.iterdir())
+
+
+def test_a_closed_terminal_does_not_end_a_command_of_nohup(log: Path) -> None:
+    out = log.with_name("out")
+    out.mkdir()
+    arguments = ["templates", str(log), "--out", str(out / "templates.csv")]
+    process = begun(arguments, "*.part", out, ignored=(signal.SIGHUP,))
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.terminate()
+    assert process.wait(SECONDS) == 128 + signal.SIGTERM
+
+
+def test_ctrl_c_while_the_commands_load_prints_nothing() -> None:
+    """Half a second, in which it would print the stack of whatever import it meets."""
+    code = (
+        "import os, signal, sys, types; from app.cli import __main__ as program\n"
+        "class Meets:\n"
+        "    def find_spec(self, name, *_): name == 'app.cli.main' and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Meets()); program.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=PROJECT, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_what_runs_until_it_is_stopped(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with stopped_by_signals() as stopping:
+        os.kill(os.getpid(), number)
+        assert stopping.wait(SECONDS)
+    assert signal.getsignal(number) is before
