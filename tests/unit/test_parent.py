@@ -149,7 +149,6 @@ def test_limits_grow_while_a_child_hangs_so_that_what_is_slow_gets_through(
 def test_it_gives_up_in_one_line_that_says_what_to_do(start: Start) -> None:
     parent = start("silent", stale_seconds=0.1, start_seconds=0.1)
     assert parent.end() == 1
-    assert len(list(parent.folder.glob("*.json"))) == QUICK.most_in_vain
     last = parent.output.splitlines()[-1]
     assert last.startswith("kappa: gave up after 3 starts in a row without progress of every job; the last one: ")
     assert "spark.log" in last
