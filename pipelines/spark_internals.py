@@ -16,7 +16,6 @@ set `TRIED_WITH`.
     cache of generated classes                   `options`                                 classes are compiled for every batch
     optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
-    evaluators of partitions                     `options`                                 generated classes are serialized in each planning
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
     how Kafka's bytes become Spark's             `ByteArrayDeserializer.java`              a record of 250 MB ends the JVM
@@ -62,14 +61,12 @@ def options() -> dict[str, str]:
 
     Without the file system, Hadoop starts a process for each change of a file's rights and each rename (60 ms a file). The
     default cache of 100 generated classes is smaller than what a batch uses, so all are compiled every time. Recording where
-    in Python an expression was made costs two more calls to the JVM for each of thousands of expressions. Without evaluators of partitions
-    each generated class is serialized while a batch is planned, to see whether it can be: a seventh of the planning.
+    in Python an expression was made costs two more calls to the JVM for each of thousands of expressions.
     """
     return {
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "kappa.LocalFiles",
         "spark.sql.codegen.cache.maxEntries": "2000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.sql.execution.usePartitionEvaluator": "true",
     }
 
 
