@@ -21,7 +21,7 @@ WINDOWS = 900
 STATES = ("works", "silent", "no log", "log only", "no cpu", "renamed", "stuck", "other level", "errors", "gone")
 
 
-class Host:
+class RestlessHost:
     """A host that is in one of `STATES`, and reports its metrics in one window of `apart`."""
 
     def __init__(self, rng: np.random.Generator, number: int) -> None:
@@ -58,14 +58,14 @@ class Host:
 def story(seed: int) -> Iterator[dict[str, Row]]:
     """Windows of a fleet of five hosts and more."""
     rng = np.random.default_rng(seed)
-    hosts = [Host(rng, number) for number in range(5)]
+    hosts = [RestlessHost(rng, number) for number in range(5)]
     for k in range(WINDOWS):
         if rng.random() < 0.02:
-            hosts.append(Host(rng, k + 5))
+            hosts.append(RestlessHost(rng, k + 5))
         for host in hosts:
             if rng.random() < 0.015:
                 host.state = "works" if host.state != "works" and rng.random() < 0.5 else str(rng.choice(STATES))
-        hosts = [host for host in hosts if host.state != "gone"] or [Host(rng, k + 10_000)]
+        hosts = [host for host in hosts if host.state != "gone"] or [RestlessHost(rng, k + 10_000)]
         yield {name: row for host in hosts for name, row in host.window(k).items()}
 
 
