@@ -2,8 +2,9 @@
 
 Twelve services, three pods of each, call one another as in a tree. Everything is hours old. Faults differ from those of
 `benchmarks.application`, and so do their times. Prints, for each seed, how many faults have an incident, of incidents how many belong to
-no fault, and with `--verbose` the fate of each. `--clean` leaves out the faults. `--naive` judges a rule instead: 3 sigma of a rolling day,
-above 6, in two rows of a metric or of the lines of a level in a row, and what comes within two minutes on any host as one incident.
+no fault, and with `--verbose` the fate of each. `--clean` leaves out the faults, `--false-alarms-per-day` is the budget of false
+alarms. `--naive` judges a rule instead: 3 sigma of a rolling day, above 6, in two rows of a metric or of the lines of a level in a row,
+and what comes within two minutes on any host as one incident.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.naive import SIGMAS, in_sigmas
 from benchmarks.offline import LATENESS_MS, SKEW_MS, TEXTS, VALUES, count_rows, metric_rows, replayed
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
+from models.incidents.parameters import CorrelationParameters
 from models.templates.extraction import template_id
 
 SERVICES = ("front", "order", "cart", "user", "stock", "price", "route", "mail", "pay", "search", "ship", "auth")
@@ -270,12 +272,15 @@ def main() -> None:
     parser.add_argument("--clean", action="store_true")
     parser.add_argument("--naive", action="store_true")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--false-alarms-per-day", type=float, default=CorrelationParameters.false_alarms_per_day)
     wanted = parser.parse_args()
     sums: Counter[str] = Counter()
     for seed in wanted.seeds:
         faults = [] if wanted.clean else faults_of(seed)
         rows = rows_of(seed, faults)
-        judged, left = judge(faults, naive_incidents(rows) if wanted.naive else replayed(rows, DetectorParameters())[1])
+        budget = CorrelationParameters(false_alarms_per_day=wanted.false_alarms_per_day)
+        found = naive_incidents(rows) if wanted.naive else replayed(rows, DetectorParameters(), budget)[1]
+        judged, left = judge(faults, found)
         delay = LATENESS_MS + SKEW_MS
         for fault, near in judged:
             published = min((r["published"] + delay for r in near if r["start"] <= fault.end), default=None)

@@ -247,11 +247,15 @@ class Run:
 
 
 def replayed(
-    rows: pd.DataFrame, parameters: DetectorParameters, *, alone: bool = False
+    rows: pd.DataFrame,
+    parameters: DetectorParameters,
+    joined: CorrelationParameters | None = None,
+    *,
+    alone: bool = False,
 ) -> tuple[list[Any], list[dict[str, Any]], float]:
     """Episode events and incidents of all windows, and the seconds that the detector took."""
     detectors = {shard: ShardDetector(parameters) for shard in range(SHARDS)}
-    correlator = Correlator(CorrelationParameters())
+    correlator = Correlator(joined or CorrelationParameters())
     novelties: list[Any] = []
     incidents: list[dict[str, Any]] = []
     spent = 0.0

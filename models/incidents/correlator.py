@@ -2,19 +2,23 @@
 
 A novelty joins an open incident that it touches in time (`join_seconds`) when they share a host, a service with the
 same metric or log level, or a log template. Novelties of one window that are linked by these rules join together. A
-group that touches several incidents joins the one that was opened first: incidents are never merged, so that what was
-once published of an incident stays true. What many hosts begin at once is one incident of the fleet (`models.incidents.fleet`), apart from
-what some of them may have been in before. Incidents that chance may well have made are kept and not published (`models.incidents.budget`).
+group that touches several incidents joins the one that was opened first: published incidents are never merged, so that what was
+once published of an incident stays true. An incident that is not published yet and began within `join_seconds` of a published one
+becomes part of it, whatever it is about, where incidents are so rare that chance hardly brings two so near to each other, unless the
+whole would count as a change and one of them does not. What many hosts begin at once is one incident of the fleet
+(`models.incidents.fleet`), apart from what some of them may have been in before. Incidents that chance may well have made are kept and
+not published (`models.incidents.budget`). What goes back to where it was before a change opens none (`models.incidents.returns`).
 A metric that is missing while its host reports joins with what begins until five minutes after it was found, however long it is missing.
 
-It fails where independent faults hit one host, or one metric of one service, at the same time: they become one
-incident. Without knowledge of the physical topology nothing in the records tells them apart.
+It fails where independent faults hit one host, or one metric of one service, at the same time, or a quiet fleet within a minute: they
+become one incident. Without knowledge of the physical topology nothing in the records tells them apart.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -24,7 +28,10 @@ from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters
 from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
+from models.incidents.returns import Returns
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
+
+ONE_EVENT_NATS = math.log(10)  # from which surprise on two incidents that begin near to each other are of one event
 
 
 class Correlator:
@@ -39,7 +46,8 @@ class Correlator:
         self._last = -1
         self._open: list[OpenIncident] = []
         self._onsets, self._rolls = Onsets(), Rolls()
-        self._announced = Announced()
+        self._published = Onsets()  # incidents
+        self._announced, self._returns = Announced(), Returns()
 
     def step(self, window_end: int, events: Iterable[EpisodeEvent], watched: Watched = NOTHING) -> list[IncidentEvent]:
         """Take in the next window and what was watched in it. Raises ValueError if it is not after the last one."""
@@ -51,12 +59,12 @@ class Correlator:
         ordered = sorted(events, key=lambda event: event.order)
         if ordered or watched.changes or watched.topology:  # other windows may be stepped through, or not
             self._announced.learn(window_end, watched)
-        for incident in self._take_in(ordered, window_end, watched):
-            if not incident.members:  # an older one has absorbed them
-                continue
-            incident.weigh(watched, limits, self._announced)
-            if incident.news and not incident.role and (incident.published or incident.within_budget):
-                self._absorb(incident)
+        touched = self._take_in(ordered, window_end, watched)
+        for incident in touched:
+            if incident.members:  # an older one may have absorbed them
+                self._weigh(incident, watched)
+        touched = self._one_event(touched, watched)
+        for incident in touched:
             incident.forget(limits)
             if not incident.published:
                 status = "open" if incident.within_budget else None
@@ -65,12 +73,49 @@ class Correlator:
                 status = "update" if goes_on and incident.worth_publishing(limits.growth, self._announced) else None
             if status is not None:
                 found.append(incident.publish(status, window_end, limits, self._announced))
+        begun = sum(event.status == "open" for event in found)
+        if begun:
+            self._published.learn(window_end, begun)
+        for event in ordered:
+            self._returns.learn(event)
         return found + self._close(window_end)
 
     @property
     def open_by_severity(self) -> dict[str, int]:
         """How many published incidents are open, by the severity that was published last."""
         return dict(Counter(i.published_severity for i in self._open if i.published))
+
+    def _weigh(self, incident: OpenIncident, watched: Watched) -> None:
+        """Weigh an incident; one that is published takes in what is weak on its hosts."""
+        incident.weigh(watched, self._parameters, self._announced)
+        if incident.news and not incident.role and (incident.published or incident.within_budget):
+            self._absorb(incident)
+
+    def _one_event(self, touched: list[OpenIncident], watched: Watched) -> list[OpenIncident]:
+        """Join each incident that is about to be published with one that began when it did; answer what is left of them, oldest first."""
+        about = {i.id: i for i in touched if i.members}
+        for incident in touched if watched.series else ():
+            if incident.members and incident.within_budget and not incident.published:
+                others = [
+                    i
+                    for i in self._open
+                    if i.published or (i.id in about and i.within_budget and age(i) < age(incident))
+                ]
+                others = [i for i in others if i.members and self._is_no_chance(abs(i.start - incident.start), watched)]
+                others = [i for i in others if not i.would_hide(incident)]
+                first = min(others, key=age, default=None)
+                if first is not None:
+                    first.take_in_all(incident, self._parameters)
+                    self._weigh(first, watched)
+                    about[first.id] = first
+        self._open = [i for i in self._open if i.members]
+        return sorted((i for i in about.values() if i.members), key=age)
+
+    def _is_no_chance(self, apart: int, watched: Watched) -> bool:
+        """Whether chance hardly lets two incidents begin so near to each other, `apart` in milliseconds, by how often incidents are published."""
+        seconds = 2 * apart / MILLIS + watched.window_seconds
+        near = apart <= MILLIS * self._parameters.join_seconds
+        return near and self._published.surprise(1, seconds) >= ONE_EVENT_NATS
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int, watched: Watched) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""
@@ -82,16 +127,18 @@ class Correlator:
             if owner is not None:
                 if event.id in owner.members:
                     owner.update(event)
+                    owner.members[event.id].back &= event.status == "close" or self._returns.has(event)
                 else:
                     owner.take_back(event)
                 touched[owner.id] = owner
             elif not self._long_gone(event):
                 unknown.append(event)
         if unknown:
-            at_once = self._at_once(unknown, watched.population((HOST,)))
+            back = {event.id for event in unknown if self._returns.has(event)}
+            fresh = [event for event in unknown if event.id not in back]
+            at_once = self._at_once(fresh, watched.population((HOST,)))
             together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
-            alone = {e.id for e in unknown} - together
-            self._onsets.learn(window_end, len({e.host for e in unknown if e.id in alone}))
+            self._onsets.learn(window_end, len({e.host for e in fresh if e.id not in together}))
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
             within_reach, near = self._reach(), MILLIS * self._parameters.join_seconds
@@ -102,7 +149,7 @@ class Correlator:
                 surprise = [self._onsets.coincidence(c, near) for c in own]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
-                    incident.take_in(group, self._parameters)
+                    incident.take_in(group, self._parameters, back)
                     incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                     touched[incident.id] = incident
                     certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
@@ -140,7 +187,7 @@ class Correlator:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
-        known = [m for incident in self._open for m in incident.members.values()]
+        known = [m for incident in self._open for m in incident.members.values() if not m.back]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
@@ -205,7 +252,11 @@ class Correlator:
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
         state = {"format": STATE_FORMAT, "last": self._last, "onsets": vars(self._onsets)}
-        state["rolls"] = self._rolls.begun
+        state["rolls"], state["published"], state["returns"] = (
+            self._rolls.begun,
+            vars(self._published),
+            self._returns.changes,
+        )
         state["announced"] = self._announced.dump()
         state["open"] = [i.dump() for i in sorted(self._open, key=age)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -220,7 +271,8 @@ class Correlator:
         correlator = cls(parameters)
         correlator._last = state["last"]
         correlator._onsets = Onsets(**state["onsets"])
-        correlator._rolls = Rolls.load(state["rolls"])
+        correlator._rolls, correlator._published = Rolls.load(state["rolls"]), Onsets(**state["published"])
+        correlator._returns = Returns.load(state["returns"])
         correlator._announced = Announced.load(state["announced"])
         correlator._open = [OpenIncident.load(i) for i in state["open"]]
         return correlator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -81,8 +81,8 @@ class OpenIncident:
     members: dict[str, Member] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
 
-    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters) -> None:
-        """Take in events about members, or about episodes that become members with them."""
+    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters, back: Container[str] = ()) -> None:
+        """Take in events about members, or about episodes that become members with them; `back` are the ids of those that are returns."""
         known = {m.series for m in self.members.values()}
         for event in events:
             if event.id in self.members:
@@ -93,6 +93,7 @@ class OpenIncident:
                 self.novelties += fresh
                 self.news |= fresh and event.series not in known
                 self._join(event, limits)
+                self.members[event.id].back = event.id in back
                 if fresh:
                     self.replacements.learn(self.members[event.id], limits.max_hosts)
 
@@ -159,6 +160,30 @@ class OpenIncident:
         self.replacements.learn(member, limits.max_hosts)
         add(self.hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
+
+    def would_hide(self, other: OpenIncident) -> bool:
+        """Whether as one incident they would count as a change or as news, and one of them is worse."""
+        together = kind_of([*self.members.values(), *other.members.values()])
+        return together not in LASTING_KINDS and not {self._kind(), other._kind()}.isdisjoint(LASTING_KINDS)
+
+    def take_in_all(self, other: OpenIncident, limits: CorrelationParameters) -> None:
+        """Take in all of another incident, which was not published and is of the same event."""
+        if other.role and not self.role:
+            self.role, self.rolls = other.role, other.rolls
+            add(self.role_hosts, sorted(other.role_hosts), limits.max_hosts)
+        for name in sorted(other.members):
+            self.take_over(other.release(name), limits)
+        self.novelties += other.novelties  # those that were forgotten
+        self.forgotten += other.forgotten
+        for own, more, most in (
+            (self.hosts, other.hosts, limits.max_hosts),
+            (self.services, other.services, limits.max_members),
+            (self.templates, other.templates, limits.max_shown),
+            (self.going_on, other.going_on, limits.max_hosts),
+        ):
+            add(own, sorted(more), most)
+        self.coincidence, self.end = max(self.coincidence, other.coincidence), max(self.end, other.end)
+        self.news = True
 
     def begin_with(self, start: int) -> None:
         """Let it begin no later than an episode; what was published stays true."""

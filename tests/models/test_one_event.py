@@ -1,0 +1,197 @@
+"""What begins when an incident began is part of it; what goes back to where it was before a change is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.incident_stories import at, brief, episode_event, incidents_of, play
+
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.incidents.returns import MEMORY_MS, MOST, Returns, own_key
+from models.records.records import EpisodeEvent, Watched
+
+WATCHED = Watched(series=1_000, hosts=50, window_seconds=10.0, services={"": 50, "web": 20, "db": 5})
+WEAK: dict[str, Any] = {"score": 12.0, "evidence": 12.0}
+CALLER, CALLED = "gauge/a/web/latency", "gauge/b/db/queue"
+
+
+def test_two_hosts_of_different_services_that_begin_within_a_minute_are_one_incident() -> None:
+    story = [episode_event(CALLER, 1), episode_event(CALLED, 7)]
+    story += [episode_event(CALLER, 9, "close", start=1), episode_event(CALLED, 20, "close", start=7)]
+    incidents = incidents_of(story, watched=WATCHED)
+    assert brief(incidents) == [(1, "open", "anomaly"), (7, "update", "anomaly"), (26, "close", "anomaly")]
+    assert {i.id for i in incidents} == {incidents[0].id}
+    last = incidents[-1]
+    assert (last.start, last.end, last.hosts, last.services, last.novelties) == (
+        at(1),
+        at(20),
+        ["a", "b"],
+        ["db", "web"],
+        2,
+    )
+
+
+def test_what_begins_later_is_an_incident_of_its_own() -> None:
+    story = [episode_event(CALLER, 1), episode_event(CALLED, 8)]
+    assert [i.hosts for i in incidents_of(story, until=8, watched=WATCHED)] == [["a"], ["b"]]
+
+
+def test_an_incident_that_is_published_later_joins_by_when_it_began() -> None:
+    story = [episode_event(CALLED, 1, **WEAK), episode_event(CALLER, 2)]
+    story.append(episode_event(CALLED, 15, "update", start=1, score=30.0, evidence=30.0))
+    incidents = incidents_of(story, until=15, watched=WATCHED)
+    assert [(i.status, i.hosts) for i in incidents] == [("open", ["a"]), ("update", ["a", "b"])]
+
+
+def test_one_that_has_closed_is_not_opened_again() -> None:
+    story = [episode_event(CALLER, 1), episode_event(CALLER, 2, "close", start=1)]
+    story += [episode_event(CALLED, 2, **WEAK), episode_event(CALLED, 15, "update", start=2, score=30.0, evidence=30.0)]
+    incidents = incidents_of(story, until=15, watched=WATCHED)
+    assert [(i.status, i.hosts) for i in incidents] == [("open", ["a"]), ("close", ["a"]), ("open", ["b"])]
+
+
+@pytest.mark.parametrize("minutes", [2, 30])
+def test_where_incidents_are_frequent_a_minute_between_two_says_nothing(minutes: int) -> None:
+    every = 6 * minutes
+    often = [episode_event(f"gauge/r{n:03}/s{n}/load", 1 + every * n) for n in range(150)]
+    often += [
+        episode_event(f"gauge/r{n:03}/s{n}/load", 2 + every * n, "close", start=1 + every * n) for n in range(150)
+    ]
+    now = every * 150 + 30
+    story = [episode_event(CALLER, now), episode_event(CALLED, now + 5)]
+    found = [i for i in incidents_of([*often, *story], until=now + 5, watched=WATCHED) if i.start >= at(now)]
+    assert [(i.status, i.hosts) for i in found] == [
+        ("open", ["a"]),
+        ("open", ["b"]) if minutes == 2 else ("update", ["a", "b"]),
+    ]
+
+
+def test_a_joined_incident_ends_with_its_last_episode_after_a_restart_too() -> None:
+    story = [episode_event(f"gauge/h{n}/s{n}/load", 1 + n) for n in range(2)]
+    story += [episode_event(f"gauge/h{n}/s{n}/load", 20 + n, "close", start=1 + n) for n in range(2)]
+    whole = incidents_of(story, watched=WATCHED)
+    correlator = Correlator(CorrelationParameters())
+    found = play(correlator, [e for e in story if e.window_end <= at(5)], 5, WATCHED)
+    again = Correlator.load(correlator.dump(), CorrelationParameters())
+    assert again.dump() == correlator.dump()
+    for window in range(6, 41):
+        found += again.step(at(window), [e for e in story if e.window_end == at(window)], WATCHED)
+    assert found == whole
+    assert [i.status for i in whole] == ["open", "update", "close"]
+
+
+def level(
+    window: int, value: float, status: str = "open", *, before: float = float("nan"), **more: object
+) -> EpisodeEvent:
+    """An event about the memory of host a, which was within 390 and 460, or within 600 and 800 after its change."""
+    lower, upper = (390.0, 460.0) if more.pop("low", True) else (600.0, 800.0)
+    return episode_event(
+        "gauge/a/web/memory",
+        window,
+        status,
+        value=value,
+        lower=lower,
+        upper=upper,
+        part="level",
+        before=before,
+        after=value,
+        **more,
+    )
+
+
+def adopted(window: int, value: float = 700.0, *, before: float = 420.0, low: bool = True) -> list[EpisodeEvent]:
+    """A level that begins, is adopted 30 windows later, and is no episode any more."""
+    return [
+        level(window, value, low=low),
+        level(window + 30, value, "update", before=before, kind="change", start=window, low=low),
+        level(window + 31, value, "close", before=before, kind="change", start=window, low=low),
+    ]
+
+
+def test_a_series_that_goes_back_to_where_it_was_is_no_incident() -> None:
+    story = adopted(1) + adopted(100, 425.0, before=700.0, low=False)
+    incidents = incidents_of(story, until=200, watched=WATCHED)
+    assert brief(incidents) == [(1, "open", "anomaly"), (31, "update", "change"), (38, "close", "change")]
+
+
+def test_one_that_goes_elsewhere_is() -> None:
+    story = adopted(1) + adopted(100, 1_200.0, before=700.0, low=False)
+    assert [i.status for i in incidents_of(story, until=200, watched=WATCHED)] == ["open", "update", "close"] * 2
+
+
+def test_one_that_goes_back_and_then_elsewhere_is() -> None:
+    story = [*adopted(1), level(100, 425.0, low=False), level(110, 90.0, "update", start=100, low=False)]
+    found = incidents_of(story, until=110, watched=WATCHED)[3:]
+    assert brief(found) == [(110, "open", "anomaly")]
+
+
+def test_the_same_change_again_is_an_incident_again() -> None:
+    story = adopted(1) + adopted(100, 425.0, before=700.0, low=False) + adopted(200)
+    opened = [i for i in incidents_of(story, until=300, watched=WATCHED) if i.status == "open"]
+    assert [i.window_end for i in opened] == [at(1), at(200)]
+
+
+def test_what_has_been_so_for_more_than_a_day_is_the_usual() -> None:
+    day = MEMORY_MS // 10_000
+    for later, opened in ((day - 5, 1), (day + 40, 2)):
+        story = adopted(1) + adopted(31 + later, 425.0, before=700.0, low=False)
+        found = [i for i in incidents_of(story, until=31 + later + 40, watched=WATCHED) if i.status == "open"]
+        assert len(found) == opened
+
+
+ERRORS = "request <*> failed"
+RATE = {"template": ERRORS, "part": "rate", "unit": "lines/min"}
+SHARE = {"template": ERRORS, "part": "mix", "unit": "%"}
+
+
+def mix(window: int, value: float, lower: float, upper: float, host: str = "a", template: str = ERRORS) -> EpisodeEvent:
+    """The mix of templates of a host is strange, first of all the share of one."""
+    more = SHARE | {"template": template}
+    return episode_event(f"service/{host}/web", window, value=value, lower=lower, upper=upper, **more)
+
+
+def test_a_mix_that_returns_with_the_rate_of_a_template_is_no_incident() -> None:
+    series = "template/a/web/error/4f"
+    story = [
+        episode_event(series, 1, value=20.0, lower=0.0, upper=3.0, **RATE),
+        episode_event(series, 60, "update", start=1, kind="change", value=20.0, lower=0.0, upper=3.0, before=0.2, after=20.0, **RATE),
+        episode_event(series, 61, "close", start=1, kind="change", value=20.0, lower=0.0, upper=3.0, before=0.2, after=20.0, **RATE),
+    ]  # fmt: skip
+    for event, opened in (
+        (mix(200, 0.5, 20.0, 60.0), 1),
+        (mix(200, 80.0, 20.0, 60.0), 2),  # rarer it was, not more frequent
+        (mix(200, 0.5, 20.0, 60.0, host="b"), 2),
+        (mix(200, 0.5, 20.0, 60.0, template="another"), 2),
+    ):
+        found = incidents_of([*story, event], until=201, watched=WATCHED)
+        assert len({i.id for i in found}) == opened, event
+
+
+def test_returns_on_many_hosts_at_once_are_no_incident_either() -> None:
+    changes = [
+        replace(e, id=f"{host}{e.id}", series=f"gauge/{host}/web/memory", host=host)
+        for host in "abcd"
+        for e in adopted(1)
+    ]
+    returns = [
+        replace(e, id=f"{host}{e.id}", series=f"gauge/{host}/web/memory", host=host)
+        for host in "abcd"
+        for e in adopted(100, 425.0, before=700.0, low=False)
+    ]
+    found = incidents_of([*changes, *returns], until=200, watched=WATCHED)
+    assert {i.id for i in found} == {found[0].id}
+
+
+def test_changes_of_spread_are_not_remembered_and_of_the_others_a_bounded_number() -> None:
+    returns = Returns()
+    change = adopted(1)[1]
+    returns.learn(replace(change, part="spread"))
+    assert not returns.changes
+    for n in range(MOST + 5):
+        returns.learn(replace(change, series=f"gauge/h{n:06}/web/memory", window_end=at(31 + n)))
+    assert len(returns.changes) == MOST
+    assert own_key(replace(change, series="gauge/h000005/web/memory")) in returns.changes
+    assert own_key(replace(change, series="gauge/h000004/web/memory")) not in returns.changes
