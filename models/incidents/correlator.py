@@ -21,6 +21,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from models.incidents.announced import Announced
 from models.incidents.budget import threshold
@@ -93,6 +94,8 @@ class Correlator:
 
     def _one_event(self, touched: list[OpenIncident], watched: Watched) -> list[OpenIncident]:
         """Join each incident that is about to be published with one that began when it did; answer what is left of them, oldest first."""
+        published = replace(self._published)
+        published.learn(self._last, 0)
         about = {i.id: i for i in touched if i.members}
         for incident in touched if watched.series else ():
             if incident.members and incident.within_budget and not incident.published:
@@ -101,7 +104,11 @@ class Correlator:
                     for i in self._open
                     if i.published or (i.id in about and i.within_budget and age(i) < age(incident))
                 ]
-                others = [i for i in others if i.members and self._is_no_chance(abs(i.start - incident.start), watched)]
+                others = [
+                    i
+                    for i in others
+                    if i.members and self._is_no_chance(abs(i.start - incident.start), published, watched)
+                ]
                 others = [i for i in others if not i.would_hide(incident)]
                 first = min(others, key=age, default=None)
                 if first is not None:
@@ -111,11 +118,11 @@ class Correlator:
         self._open = [i for i in self._open if i.members]
         return sorted((i for i in about.values() if i.members), key=age)
 
-    def _is_no_chance(self, apart: int, watched: Watched) -> bool:
-        """Whether chance hardly lets two incidents begin so near to each other, `apart` in milliseconds, by how often incidents are published."""
+    def _is_no_chance(self, apart: int, published: Onsets, watched: Watched) -> bool:
+        """Whether chance hardly lets two incidents begin so near to each other, `apart` in milliseconds, by how often they are `published`."""
         seconds = 2 * apart / MILLIS + watched.window_seconds
         near = apart <= MILLIS * self._parameters.join_seconds
-        return near and self._published.surprise(1, seconds) >= ONE_EVENT_NATS
+        return near and published.surprise(1, seconds) >= ONE_EVENT_NATS
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int, watched: Watched) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""

@@ -53,19 +53,21 @@ def test_one_that_has_closed_is_not_opened_again() -> None:
     assert [(i.status, i.hosts) for i in incidents] == [("open", ["a"]), ("close", ["a"]), ("open", ["b"])]
 
 
-@pytest.mark.parametrize("minutes", [2, 30])
-def test_where_incidents_are_frequent_a_minute_between_two_says_nothing(minutes: int) -> None:
+@pytest.mark.parametrize(("minutes", "quiet_days", "joins"), [(2, 0, False), (2, 4, True), (30, 0, True)])
+def test_where_incidents_are_frequent_a_minute_between_two_says_nothing(
+    minutes: int, quiet_days: int, joins: bool
+) -> None:
     every = 6 * minutes
     often = [episode_event(f"gauge/r{n:03}/s{n}/load", 1 + every * n) for n in range(150)]
     often += [
         episode_event(f"gauge/r{n:03}/s{n}/load", 2 + every * n, "close", start=1 + every * n) for n in range(150)
     ]
-    now = every * 150 + 30
+    now = every * 150 + 30 + 8_640 * quiet_days
     story = [episode_event(CALLER, now), episode_event(CALLED, now + 5)]
     found = [i for i in incidents_of([*often, *story], until=now + 5, watched=WATCHED) if i.start >= at(now)]
     assert [(i.status, i.hosts) for i in found] == [
         ("open", ["a"]),
-        ("open", ["b"]) if minutes == 2 else ("update", ["a", "b"]),
+        ("update", ["a", "b"]) if joins else ("open", ["b"]),
     ]
 
 
