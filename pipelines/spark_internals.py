@@ -15,7 +15,7 @@ set `TRIED_WITH`.
     file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
     cache of generated classes                   `options`                                 classes are compiled for every batch
     optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
-    expressions, and functions of connectors     `prepared`                                a batch of `extract` takes 1 s of a core more
+    expressions, and functions of connectors     `prepared`                                every batch plans all that readers are made of
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
