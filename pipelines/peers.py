@@ -26,8 +26,13 @@ QUANTILES = dict(zip(PEERS[1:], (0.1, 0.5, 0.9), strict=True))
 
 def is_compared(window_end: int, window_seconds: int) -> bool:
     """Whether the hosts of a role are compared in the window that ends at `window_end`, epoch ms."""
+    return window_end % between_comparisons(window_seconds) == 0
+
+
+def between_comparisons(window_seconds: int) -> int:
+    """The time from one window that is compared to the next, ms."""
     every = 60 // window_seconds + 1 if window_seconds < 60 else 1
-    return window_end // (1000 * window_seconds) % every == 0
+    return 1000 * window_seconds * every
 
 
 def with_peers(rows: DataFrame, windows: Iterable[int], window_seconds: int) -> DataFrame:
@@ -35,14 +40,15 @@ def with_peers(rows: DataFrame, windows: Iterable[int], window_seconds: int) -> 
 
     `windows` are the ends of the rows' windows, epoch ms.
     """
-    compared = [end for end in windows if is_compared(end, window_seconds)]
     kinds = {name: "double" for name in QUANTILES} | {"peers": "long"}
     without_peers = {name: F.lit(None).cast(kinds[name]) for name in PEERS}
-    if not compared:
+    if not any(is_compared(end, window_seconds) for end in windows):
         return rows.withColumns(without_peers)
     series = F.col("series")
     role = F.element_at(F.split(series, "/", 3), 3)  # without a service it begins with a slash
-    gauge = series.startswith("gauge/") & F.col("window_end").isin(compared) & ~role.startswith("/")
+    # Not the list of windows: Spark would generate and compile other code for each.
+    compared = F.col("window_end") % between_comparisons(window_seconds) == 0
+    gauge = series.startswith("gauge/") & compared & ~role.startswith("/")
     mine = rows.where(gauge).withColumn("role", role)
     of_role = (
         mine.groupBy("window_end", "role")

@@ -15,6 +15,7 @@ set `TRIED_WITH`.
     file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
     cache of generated classes                   `options`                                 classes are compiled for every batch
     optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
+    expressions, and functions of connectors     `prepared`                                every batch plans all that readers are made of
     debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
@@ -44,6 +45,7 @@ from typing import Any, ClassVar
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
@@ -182,6 +184,43 @@ def optimized(frame: DataFrame) -> DataFrame:
         raise ValueError(msg)
     optimizer = java.sessionState().optimizer()
     return DataFrame(sql.classic.Dataset.ofRows(java, optimizer.execute(plan.clone())), frame.sparkSession)
+
+
+def prepared(spark: SparkSession, column: Column, inputs: StructType) -> Column:
+    """The same column, optimized here once: Spark plans it as a function of the columns `inputs`, and tasks get it as an array of bytes.
+
+    Without it every rule of Spark's planner goes through all that a large expression is made of, for every batch, and every task
+    reads it back. Evaluated are its functions themselves, as Spark does with functions of arrays: no code is generated for it.
+
+    Parameters
+    ----------
+    spark
+        A session, whose time zone and other options it has from now on.
+    column
+        An expression of `inputs`, the same whenever it is evaluated.
+    inputs
+        Columns that are there, by name and type, where the answer is used.
+
+    Returns
+    -------
+    Column
+        With the same values.
+    """
+    java, jvm = spark._jsparkSession, jvm_of(spark)
+    catalyst, classic = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.classic
+    context: Any = spark.sparkContext
+    nothing = java.createDataFrame(context._jsc.emptyRDD(), java.parseDataType(inputs.json()))
+    plan = optimized(DataFrame(nothing, spark).select(column))._jdf.queryExecution().analyzed()
+    attributes = plan.child().output()
+    by_place = getattr(catalyst, "package$AttributeSeq")(attributes)
+    body = catalyst.BindReferences.bindReference(plan.projectList().head().child(), by_place, False)
+    types = [attributes.apply(place).dataType() for place in range(len(inputs))]
+    function = java_object(
+        spark, "PreparedExpression", body, java_array(spark, "org.apache.spark.sql.types.DataType", types)
+    )
+    columns = [classic.ExpressionUtils.expression(F.col(f"`{name}`")._jc) for name in inputs.names]
+    applied = catalyst.ApplyFunctionExpression(function, jvm.PythonUtils.toSeq(columns))
+    return Column(classic.ExpressionUtils.column(applied))
 
 
 def jvm_of(spark: SparkSession) -> Any:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType, TimestampType
 
 from models.records.records import Heartbeat
 from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, syslog, telegraf
@@ -31,6 +32,7 @@ from pipelines.inputs.fields import (
 from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
 from pipelines.inputs.rules import rule_lines
+from pipelines.spark_internals import prepared
 
 __all__ = ["change_lines", "label_lines", "log_lines", "rule_lines", "telemetry_points"]
 
@@ -59,6 +61,14 @@ Make = Callable[["Refusal"], Column]
 # of each Spark context, by what made it
 _MADE: WeakKeyDictionary[SparkContext, dict[tuple[Make, Refusal | None], Column]] = WeakKeyDictionary()
 
+# what the rows of a record are made of
+_RECORD = StructType(
+    [
+        StructField("raw_value", BinaryType()),
+        StructField("timestamp", TimestampType()),
+        StructField("__left", BooleanType()),
+    ]
+)
 _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "value": "double"}
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
 
@@ -89,7 +99,7 @@ def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusa
     series = F.col("__series")
     read = _with_bytes_of_flat(read, series.isNull() if done is None else series.isNull() & ~done)
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
-    read = read.withColumn("__row", F.explode_outer(_made_once(_point_rows, refusal)))
+    read = read.withColumn("__row", F.explode_outer(_made_once(raw.sparkSession, _point_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     host = unquoted(F.element_at(F.split(series, "/", 3), 2))
     return read.select(
@@ -110,7 +120,7 @@ def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unr
     flat = F.col("__flat")
     left = flat.isNull() if done is None else flat.isNull() & ~done
     read = _with_bytes_of_flat(_with_flat(raw, canonical.flat_line), left)
-    read = read.withColumn("__row", F.explode_outer(_made_once(_line_rows, refusal)))
+    read = read.withColumn("__row", F.explode_outer(_made_once(raw.sparkSession, _line_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}
     own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_name(flat["level"])}
@@ -131,14 +141,11 @@ def _line_rows(refusal: Refusal) -> Column:
     return _rows(LINE_SHAPE, lambda record, shape: checked_lines(_lines(record, shape)), _LINE_ROW, refusal)
 
 
-def _made_once(make: Make, refusal: Refusal) -> Column:
-    """What `make` answers, made once for a Spark context: ten thousand calls to the JVM, which take seconds."""
-    context = SparkContext._active_spark_context
-    if context is None:
-        return make(refusal)
-    made = _MADE.setdefault(context, {})
+def _made_once(spark: SparkSession, make: Make, refusal: Refusal) -> Column:
+    """What `make` answers, made and planned once for a Spark context: ten thousand calls to the JVM, which take seconds."""
+    made = _MADE.setdefault(spark.sparkContext, {})
     if (make, refusal) not in made:
-        made[make, refusal] = make(refusal)
+        made[make, refusal] = prepared(spark, make(refusal), _RECORD)
     return made[make, refusal]
 
 

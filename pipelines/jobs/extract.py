@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -337,30 +337,49 @@ def rows_of(
     closed: DataFrame, windows: ClosedWindows, windowing: WindowingConfig, limits: LimitParameters | None = None
 ) -> DataFrame:
     """All rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`."""
-    rows = statistics(closed, windowing)
-    if limits is not None:
-        rows = overflow.within(rows, windows.over, limits, windowing.shards)
+    if limits is not None and windows.over:
+        rows = overflow.within(statistics(closed, windowing), windows.over, limits, windowing.shards)
+        others = []
+    else:
+        # No level has peers: as part of those rows the totals would be computed for them as well, twice.
+        rows, others = of_series(closed, windowing), [of_levels(closed, windowing)]
     if any(windows.refused.values()):
-        rows = rows.unionByName(clocks.refused_for_time(closed, windowing.shards), allowMissingColumns=True)
-    return with_peers(rows, windows.ends, windowing.window_seconds)
+        others.append(clocks.refused_for_time(closed, windowing.shards))
+    rows = with_peers(rows, windows.ends, windowing.window_seconds)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), others, rows)
 
 
 def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
-    rows = closed.where(F.col("refused").isNull() & (F.col("series") != HEARTBEAT))
-    totals = (
-        rows.where(overflow.of_template())
-        .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
-        .agg(F.sum("n").alias("n"))
-    )
+    return of_series(closed, windowing).unionByName(of_levels(closed, windowing), allowMissingColumns=True)
+
+
+def of_series(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """What `closed_windows` counted, with the `shard` that reads it."""
     named = F.concat(F.lit(RULE), F.col("shard"), F.lit("/"), F.substring_index("series", "/", -1))
     return (
-        rows.where(~overflow.of_other_templates())
+        known_rows(closed)
+        .where(~overflow.of_other_templates())
         .drop("refused")
-        .unionByName(totals, allowMissingColumns=True)
         .withColumn("shard", F.explode(shards_of(F.col("series"), windowing.shards)))
         .withColumn("series", F.when(overflow.of_rule(), named).otherwise(F.col("series")))
     )
+
+
+def of_levels(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """The totals of log lines per host, service and level: `window_end, series, n, shard`."""
+    totals = (
+        known_rows(closed)
+        .where(overflow.of_template())
+        .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
+        .agg(F.sum("n").alias("n"))
+    )
+    return totals.withColumn("shard", overflow.shard_of(overflow.host_of(F.col("series")), windowing.shards))
+
+
+def known_rows(closed: DataFrame) -> DataFrame:
+    """Rows of series, heartbeats apart."""
+    return closed.where(F.col("refused").isNull() & (F.col("series") != HEARTBEAT))
 
 
 def shards_of(series: Column, shards: int) -> Column:

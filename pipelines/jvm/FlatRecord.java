@@ -20,7 +20,9 @@ import org.apache.spark.sql.api.java.UDF1;
 abstract class FlatRecord implements UDF1 {
   static final JsonFactory JSON = RecordText.json();
   static final int MAX_NAME = 256;
+  static final int MINUTE = 16; // characters of a time up to its minute
   private static final long LAST_YEAR = 2199;
+  private static final long MILLION = 1000000L;
   private static final int[] DAYS = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
   /** What a parser of JSON makes of a record: the readers look for its usual form first. */
@@ -110,29 +112,45 @@ abstract class FlatRecord implements UDF1 {
    * for years outside 1970..2199. Digits after the sixth of a fraction are cut off, as Spark does.
    */
   static long time(byte[] text, int at, int length) {
-    if (length > 0 && text[at + length - 1] == 'Z') {
-      length--;
-    }
-    if (length < 19 || length == 20 || length > 29 || text[at + 4] != '-' || text[at + 7] != '-' || text[at + 10] != 'T'
-        || text[at + 13] != ':' || text[at + 16] != ':' || (length > 20 && text[at + 19] != '.')) {
+    long minute = length < MINUTE ? -1 : minute(text, at), rest = rest(text, at, length);
+    return minute < 0 || rest < 0 ? -1 : minute + rest;
+  }
+
+  /** The same of its first `MINUTE` characters, which are there. */
+  static long minute(byte[] text, int at) {
+    if (text[at + 4] != '-' || text[at + 7] != '-' || text[at + 10] != 'T' || text[at + 13] != ':') {
       return -1;
     }
     long year = number(text, at, 4), month = number(text, at + 5, 2), day = number(text, at + 8, 2);
-    long hour = number(text, at + 11, 2), minute = number(text, at + 14, 2), second = number(text, at + 17, 2);
+    long hour = number(text, at + 11, 2), minute = number(text, at + 14, 2);
     if (year < 1970 || year > LAST_YEAR || month < 1 || month > 12 || day < 1 || day > days(year, (int) month)
-        || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59) {
+        || hour < 0 || hour > 23 || minute < 0 || minute > 59) {
+      return -1;
+    }
+    return ((epochDay(year, month, day) * 24 + hour) * 60 + minute) * 60 * MILLION;
+  }
+
+  /** Microseconds since the minute, of what comes behind it. */
+  static long rest(byte[] text, int at, int length) {
+    if (length > 0 && text[at + length - 1] == 'Z') {
+      length--;
+    }
+    if (length < 19 || length == 20 || length > 29 || text[at + 16] != ':' || (length > 20 && text[at + 19] != '.')) {
       return -1;
     }
     long micros = 0;
-    for (int i = 20; i < 26; i++) {
-      micros = 10 * micros + (i < length ? digit(text[at + i]) : 0);
-    }
     for (int i = 20; i < length; i++) {
-      if (digit(text[at + i]) < 0) {
+      int d = digit(text[at + i]);
+      if (d < 0) {
         return -1;
       }
+      micros = i < 26 ? 10 * micros + d : micros;
     }
-    return ((((epochDay(year, month, day) * 24 + hour) * 60 + minute) * 60) + second) * 1000000L + micros;
+    for (int i = Math.max(length, 20); i < 26; i++) {
+      micros *= 10;
+    }
+    long second = number(text, at + 17, 2);
+    return second < 0 || second > 59 ? -1 : second * MILLION + micros;
   }
 
   /** The same of the parser's string. */

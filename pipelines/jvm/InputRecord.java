@@ -6,17 +6,28 @@ import org.apache.spark.sql.RowFactory;
 
 /**
  * A record of an input topic: Spark sets its properties from the columns of these names. As a `Row` each record would be copied once more, into
- * columns of the types and in the order of that row, and each of its numbers would be an object.
+ * columns of the types and in the order of that row, and each of its numbers would be an object. It has all columns of Kafka's source, though
+ * nobody asks for two of them: Spark would leave those out by copying each record once more.
  */
 public class InputRecord {
   private static final int COLUMNS = 5;
   private static final long MILLION = 1000000L;
 
+  private byte[] key;
   private byte[] value;
   private String topic;
   private int partition;
   private long offset;
   private Instant timestamp;
+  private int timestampType;
+
+  public byte[] getKey() {
+    return key;
+  }
+
+  public void setKey(byte[] key) {
+    this.key = key;
+  }
 
   public byte[] getValue() {
     return value;
@@ -56,6 +67,14 @@ public class InputRecord {
 
   public void setTimestamp(Instant timestamp) {
     this.timestamp = timestamp;
+  }
+
+  public int getTimestampType() {
+    return timestampType;
+  }
+
+  public void setTimestampType(int timestampType) {
+    this.timestampType = timestampType;
   }
 
   /** The append time, microseconds since 1970. */

@@ -1,5 +1,6 @@
 package kappa;
 
+import java.nio.ByteOrder;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -11,6 +12,7 @@ abstract class PlainRecord {
   static final int HOST_PART = 0, SERVICE_PART = 1; // what records of either kind name
   private static final long EACH = 0x0101010101010101L; // of the eight bytes of a number
   private static final long HIGHEST = 0x80 * EACH; // bits
+  private static final boolean FIRST_IS_LOWEST = ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN;
   static final byte[] TIME = bytes("@timestamp"), HOST = bytes("host.name"), SERVICE = bytes("service.name");
 
   /** Of the record that was read last: its time in microseconds since 1970. */
@@ -21,6 +23,10 @@ abstract class PlainRecord {
   int end;
   final int[] begins; // of the parts that were named; -1: not yet
   final int[] ends;
+
+  private long formerHalf; // of the characters of a minute
+  private long latterHalf;
+  private long minute = -1; // microseconds since 1970
 
   PlainRecord(int parts) {
     begins = new int[parts];
@@ -62,7 +68,20 @@ abstract class PlainRecord {
 
   /** The string that begins here is the time, which must not have been there before. */
   final boolean time() {
-    return micros < 0 && string() && (micros = FlatRecord.time(text, begin, end - begin)) >= 0;
+    return micros < 0 && string() && end - begin >= FlatRecord.MINUTE && (micros = sinceMinute()) >= 0;
+  }
+
+  /** The time of a string. Most records are of the same minute as the one before: that is not read again. */
+  private long sinceMinute() {
+    long former = Platform.getLong(text, Platform.BYTE_ARRAY_OFFSET + begin);
+    long latter = Platform.getLong(text, Platform.BYTE_ARRAY_OFFSET + begin + Long.BYTES);
+    if (former != formerHalf || latter != latterHalf) {
+      minute = FlatRecord.minute(text, begin);
+      formerHalf = former;
+      latterHalf = latter;
+    }
+    long rest = FlatRecord.rest(text, begin, end - begin);
+    return minute < 0 || rest < 0 ? -1 : minute + rest;
   }
 
   /** Whether the object ends here, and the record with it. */
@@ -81,7 +100,12 @@ abstract class PlainRecord {
       return false;
     }
     begin = ++at;
-    while (at + Long.BYTES <= text.length && isPlain(Platform.getLong(text, Platform.BYTE_ARRAY_OFFSET + at))) {
+    while (at + Long.BYTES <= text.length) {
+      long found = notPlain(Platform.getLong(text, Platform.BYTE_ARRAY_OFFSET + at));
+      if (found != 0) {
+        at += FIRST_IS_LOWEST ? Long.numberOfTrailingZeros(found) / Byte.SIZE : 0;
+        break;
+      }
       at += Long.BYTES;
     }
     for (; at < text.length; at++) {
@@ -97,12 +121,15 @@ abstract class PlainRecord {
     return false;
   }
 
-  /** Whether eight bytes neither end a string nor make it another than plain: below 0x80 no sum here carries into the next byte. */
-  private static boolean isPlain(long some) {
+  /**
+   * The highest bits of those of eight bytes that end a string or make it another than plain, and maybe of bytes above the lowest of these: a sum
+   * carries into the next byte where its own is 0x80 or more. Not plain all the same is none where none is.
+   */
+  private static long notPlain(long some) {
     final long control = some + (0x80 - 0x20) * EACH; // without the highest bit where it is one
     final long quote = (some ^ '"' * EACH) + 0x7f * EACH;
     final long escape = (some ^ '\\' * EACH) + 0x7f * EACH;
-    return ((some | some + EACH | ~(control & quote & escape)) & HIGHEST) == 0;
+    return (some | some + EACH | ~(control & quote & escape)) & HIGHEST;
   }
 
   /** Whether this character is next, spaces left out; it is taken then. */

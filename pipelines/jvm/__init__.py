@@ -176,7 +176,10 @@ def _made_of_flat(
     limits = (windowing.window_seconds, windowing.lateness_seconds, windowing.skew_seconds)
     admission = (seconds * MILLIS for seconds in limits)
     schema = StructType([*RECORD, *made])
-    rows = map_partitions(raw, schema, kind, *admission, *arguments, record="InputRecord")
+    # Kafka's source has both.
+    unread = {"key": F.lit(None).cast("binary"), "timestampType": F.lit(0)}
+    whole = raw.withColumns({name: column for name, column in unread.items() if name not in raw.columns})
+    rows = map_partitions(whole, schema, kind, *admission, *arguments, record="InputRecord")
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 

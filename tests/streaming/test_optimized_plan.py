@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pipelines.elasticsearch.documents import DATASETS, documents
-from pipelines.spark_internals import jvm_of, optimized
+from pipelines.jvm import Needed, counts_of_flat, sums_of_flat
+from pipelines.spark_internals import jvm_of, optimized, prepared
+from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
 
@@ -47,3 +52,35 @@ def test_rows_are_the_same(spark: SparkSession) -> None:
 def test_a_plan_that_asks_for_the_time_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="current time"):
         optimized(found(spark).withColumn("now", F.current_timestamp()))
+
+
+COLUMNS = StructType([StructField("text", StringType()), StructField("n", LongType())])
+
+
+def test_a_prepared_column_has_the_same_values_and_nothing_in_it_for_the_planner(spark: SparkSession) -> None:
+    rows = [(json.dumps({"a": [n, None, n * n]}), n) for n in range(50)] + [("broken", None), (None, 7)]
+    frame = spark.createDataFrame(rows, COLUMNS).repartition(3)
+    read = F.from_json(F.col("text"), "a array<long>")["a"]
+    column = F.transform(read, lambda one: F.coalesce(one + F.col("n"), F.lit(-1)))
+    once = prepared(spark, column, COLUMNS)
+    wanted = frame.select("text", column.alias("found")).collect()
+    assert sorted(map(str, frame.select("text", once.alias("found")).collect())) == sorted(map(str, wanted))
+    plan = str(frame.select(once)._jdf.queryExecution().optimizedPlan())
+    assert "applyfunctionexpression(" in plan
+    assert "from_json" not in plan
+
+
+def test_no_column_that_asks_for_the_time_is_prepared(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="current time"):
+        prepared(spark, F.current_timestamp().cast("long") + F.col("n"), COLUMNS)
+
+
+def test_what_comes_of_kafka_is_not_copied_before_it_is_read(spark: SparkSession) -> None:
+    raw = spark.createDataFrame([], f"{KAFKA.partition(', headers')[0]}, timestampType int")
+    for read in (
+        sums_of_flat(raw, WindowingConfig(), Needed(10, 20)),
+        counts_of_flat(raw, WindowingConfig(), {"info": ("info",)}),
+    ):
+        _, below = str(read._jdf.queryExecution().optimizedPlan()).split("DeserializeToObject")
+        assert "timestampType" in below
+        assert "Project" not in below

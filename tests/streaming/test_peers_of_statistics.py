@@ -107,6 +107,21 @@ def test_peers_are_in_the_records_of_gauges_that_have_some_and_nowhere_else(spar
     } == set()
 
 
+def test_totals_of_log_levels_are_computed_once_for_all_rows_that_have_peers_or_none(spark: SparkSession) -> None:
+    hosts = [raw(point(float(i), at(12), f"h{i:02}"), i, at(12)) for i in range(20)]
+    lines = [raw(line("hello", at(12)), 1, at(12))]
+    closed = extract.closed_windows(frame(spark, hosts), frame(spark, lines), WINDOWING).localCheckpoint()
+    windows = extract.ClosedWindows((W,), {})
+    plan = str(extract.rows_of(closed, windows, WINDOWING)._jdf.queryExecution().optimizedPlan())
+    assert plan.count("Aggregate [") == 2  # the totals, and the roles
+
+
+def test_another_window_needs_no_other_code(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(f"gauge/h{i}/s/m", W, 1.0 * i) for i in range(20)], ROWS)
+    first, second = (with_peers(rows, [end], 10)._jdf.queryExecution().analyzed() for end in (W, W + 70_000))
+    assert first.sameResult(second)
+
+
 def test_one_window_in_seven_is_compared_and_every_phase_of_a_minute_has_its_turn() -> None:
     compared = [end for end in range(NOON_MS, NOON_MS + 420_000, 10_000) if is_compared(end, 10)]
     assert len(compared) == 6
