@@ -22,13 +22,14 @@ w(n) <= 1 independent observations, so the evidence is w(n) (L - HEAD):
 not learn from the change that is in question.
 
     level, spread   win once they have lasted and still hold, where an episode has been open for long and the level is away from the old one as
-                    far as a row that strays, or the spread is half as large again as the old one, or two thirds of it; a level also where the
-                    evidence reaches what opens an episode and two thirds of the way were made at once
+                    far as a row that strays and a third of the way was made at once, or the spread is half as large again as the old one, or
+                    two thirds of it; a level also where the evidence reaches what opens an episode and two thirds of the way were made at once
     trend           leads while values are on their way; nothing is learnt from it
 
 What is nearer than that is where a series returns to after an anomaly: some explanation is a little better than the old law on any rows
 (decision 53). "At once" is from the fast mean before the new level (half-life 20 minutes) to where a line through its rows begins: on a first day,
-whose rhythm nobody has seen, a slow wave strays as far as a change does (decision 47).
+whose rhythm nobody has seen, a slow wave strays as far as a change does (decision 47); and what goes on rising, as memory that leaks, has no
+new level half-way (decision 58).
 
 While no explanation has won, nothing is reported. A series whose explanations have no evidence left is no candidate any more.
 It fails on changes so slow that the old state learns them.
@@ -74,7 +75,7 @@ class ChangeParameters:
     least_rows
         Least number of rows of a new level or spread.
     at_once
-        Least share of the way to a new level that is made in one go where no episode is open.
+        Least share of the way to a new level that is made in one go where no episode is open; half of it where one is.
     """
 
     open_scales: float = 2.5

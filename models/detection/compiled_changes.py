@@ -273,7 +273,8 @@ def decide(
     level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
     spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
     away, ratio = abs(c[MEAN]) >= p[OPEN_SCALES], spread_of(c)  # what a series returns to is not new
-    evident = (settled and away) or (level >= needed and at_once(c, p[AT_ONCE]))
+    arrived = settled and away and at_once(c, p[AT_ONCE] / 2)  # a series that is still on its way has no new level
+    evident = arrived or (level >= needed and at_once(c, p[AT_ONCE]))
     level_wins = evident and holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, p[LEAST_ROWS])
     spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, p[LEAST_ROWS])
     spread_wins = spread_wins and settled and max(ratio, 1.0 / ratio) >= OTHER_SPREAD

@@ -26,8 +26,10 @@ ASKED = 11.0
 class CandidateSeries:
     """Series with a level of 10 and a spread of 1, whose changes are adopted."""
 
-    def __init__(self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, episode: bool = False) -> None:
-        self.series = series
+    def __init__(
+        self, series: int = 1, level: float = 10.0, spread: float = 1.0, *, episode: bool = False, apart: int = STEP
+    ) -> None:
+        self.series, self.apart = series, apart  # milliseconds between rows
         self.begin()
         self.level, self.spread = np.full(series, level), np.full(series, spread)
         self.episode, self.row = np.full(series, episode), 0
@@ -39,7 +41,7 @@ class CandidateSeries:
         self.table.open(np.arange(self.series))
 
     def rows_of(self, x: np.ndarray) -> CandidateRows:
-        now, n = START + STEP * self.row * 1.0, len(x)
+        now, n = START + self.apart * self.row * 1.0, len(x)
         ones = np.ones(n)
         return CandidateRows(
             x,
@@ -47,7 +49,7 @@ class CandidateSeries:
             self.spread,
             self.episode,
             self.episode,
-            (now - STEP) * ones,
+            (now - self.apart) * ones,
             now,
             ones,
             0 * ones,
@@ -66,7 +68,7 @@ class CandidateSeries:
         for value in values:
             v = self.step(np.array([value]))
             if v.announced[0]:
-                found.append((int((v.start[0] - START) // STEP), EXPLANATIONS[v.what[0]]))
+                found.append((int((v.start[0] - START) // self.apart), EXPLANATIONS[v.what[0]]))
                 self.level, self.spread = (v.after, v.spread) if found[-1][1] == "spread" else (v.after, self.spread)
                 self.episode = np.zeros(1, bool)  # its episode ends
                 self.begin()
@@ -183,6 +185,21 @@ def test_a_ramp_is_no_new_level(episode: bool) -> None:
     watch = CandidateSeries(episode=episode)
     assert watch.observe(x) == []
     assert EXPLANATIONS[watch.step(np.array([x[-1]])).what[0]] in ("trend", "level")
+
+
+@pytest.mark.parametrize(("rising_rows", "first", "last"), [(0, 10, 13), (15, 17, 50), (30, 20, 60)])
+def test_what_rises_by_the_minute_has_no_new_level_half_way(rising_rows: int, first: int, last: int) -> None:
+    """Of 30 series that rise by 20 spreads at once or by and by, and whose episode is open: the rows after the beginning until a new level."""
+    way = np.clip((np.arange(90) - 20) / max(rising_rows, 0.01), 0, 1)
+    watch, kept = CandidateSeries(30, episode=True, apart=60_000), 0.5 ** (1 / 20)
+    values = np.stack([noise(seed, (10, 1, 90)) for seed in range(30)], axis=1) + 20 * way[:, None]
+    watch.fast, known = np.full(30, 10.0), np.zeros(30, int)
+    for row, x in enumerate(values):
+        found = watch.step(x)
+        new = found.announced & (found.what == EXPLANATIONS.index("level"))
+        known = np.where((known == 0) & new, row - 20, known)
+        watch.fast = kept * watch.fast + (1 - kept) * x
+    assert first <= known.min() <= known.max() <= last
 
 
 @pytest.mark.parametrize(("slope", "least", "most"), [(0.0005, 0, 5), (0.001, 0, 10), (0.002, 0, 20), (1.0, 100, 100)])

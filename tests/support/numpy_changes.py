@@ -163,12 +163,12 @@ def _learn(s: Table, y: Floats, trend: Floats, p: ChangeParameters) -> None:
         s[name] = column
 
 
-def _at_once(s: Table, p: ChangeParameters) -> Bools:
+def _at_once(s: Table, share: float) -> Bools:
     """Whether enough of the way to the new level lies between the fast mean before it and the beginning of a line through its rows."""
     rows, mean = s["level_rows"], s["level_mean"]
     begins = mean - 6.0 * s["level_rise"] / np.maximum(rows * rows - 1.0, 1.0)
     error = 2.0 * np.sqrt(s["level_sum"]) / np.maximum(rows, 1.0)
-    out: Bools = np.sign(mean) * (begins - s["level_from"]) - error >= p.at_once * np.abs(mean)
+    out: Bools = np.sign(mean) * (begins - s["level_from"]) - error >= share * np.abs(mean)
     return out
 
 
@@ -184,7 +184,8 @@ def _decide(s: Table, rows: CandidateRows, line: Floats, p: ChangeParameters) ->
         for name in lead
     }
     away = np.abs(s["level_mean"]) >= p.open_scales
-    level = holds["level"] & ((rows.settled & away) | ((lead["level"] >= rows.needed_nats) & _at_once(s, p)))
+    arrived = rows.settled & away & _at_once(s, p.at_once / 2)
+    level = holds["level"] & (arrived | ((lead["level"] >= rows.needed_nats) & _at_once(s, p.at_once)))
     ratio = spread_of(s)
     spread = holds["spread"] & rows.settled & (lead["spread"] > 0) & (np.maximum(ratio, 1 / ratio) >= OTHER_SPREAD)
     spread &= lead["level"] <= 0  # the level's lead is over the spread, too
