@@ -79,6 +79,8 @@ class Correlator:
             self._published.learn(window_end, begun)
         for event in ordered:
             self._returns.learn(event)
+        if ordered:
+            self._returns.forget(window_end)
         return found + self._close(window_end)
 
     @property
@@ -98,7 +100,7 @@ class Correlator:
         published.learn(self._last, 0)
         about = {i.id: i for i in touched if i.members}
         for incident in touched if watched.series else ():
-            if incident.members and incident.within_budget and not incident.published:
+            if incident.members and incident.within_budget and not (incident.published or incident.is_of_a_limit):
                 others = [
                     i
                     for i in self._open
@@ -109,7 +111,7 @@ class Correlator:
                     for i in others
                     if i.members and self._is_no_chance(abs(i.start - incident.start), published, watched)
                 ]
-                others = [i for i in others if not i.would_hide(incident)]
+                others = [i for i in others if not (i.is_of_a_limit or i.would_hide(incident))]
                 first = min(others, key=age, default=None)
                 if first is not None:
                     first.take_in_all(incident, self._parameters)
@@ -134,14 +136,15 @@ class Correlator:
             if owner is not None:
                 if event.id in owner.members:
                     owner.update(event)
-                    owner.members[event.id].back &= event.status == "close" or self._returns.has(event)
+                    owner.members[event.id].back &= not self._returns.is_over(event)
                 else:
-                    owner.take_back(event)
+                    owner.take_back(event, goes_back=self._returns.has(event))
                 touched[owner.id] = owner
             elif not self._long_gone(event):
                 unknown.append(event)
         if unknown:
-            back = {event.id for event in unknown if self._returns.has(event)}
+            goes_back = {event.id: self._returns.has(event) for event in unknown}  # of each episode by its last event
+            back = {name for name, goes in goes_back.items() if goes}
             fresh = [event for event in unknown if event.id not in back]
             at_once = self._at_once(fresh, watched.population((HOST,)))
             together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}

@@ -18,6 +18,7 @@ from models.incidents.replacement import Replacements
 from models.incidents.severity import Severity, severity
 from models.records.records import (
     LASTING_KINDS,
+    LIMIT,
     NOTHING,
     SEVERITIES,
     Cause,
@@ -97,11 +98,14 @@ class OpenIncident:
                 if fresh:
                     self.replacements.learn(self.members[event.id], limits.max_hosts)
 
-    def take_back(self, event: EpisodeEvent) -> None:
-        """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again."""
+    def take_back(self, event: EpisodeEvent, *, goes_back: bool) -> None:
+        """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again.
+
+        `goes_back` says whether it is a return.
+        """
         self.going_on.discard(event.id)
         if event.status != "close":
-            self.members[event.id] = member_of(event)
+            self.members[event.id] = replace(member_of(event), back=goes_back)
             self.forgotten -= 1
         self.end = max(self.end, event.window_end)
 
@@ -128,6 +132,7 @@ class OpenIncident:
         for cluster in clusters:
             if cluster.role == (self.role or cluster.role):
                 self.news |= not self.role
+                self.population = self.population if self.role else 0  # it was that of another role
                 self.role, self.rolls = cluster.role, self.rolls or cluster.rolls
                 add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
 
@@ -161,6 +166,11 @@ class OpenIncident:
         add(self.hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
 
+    @property
+    def is_of_a_limit(self) -> bool:
+        """Whether it says that a host or the fleet sends more than it may, which goes on for as long as it does and is no part of another."""
+        return any(key[0] == LIMIT for member in self.members.values() for key in member.keys)
+
     def would_hide(self, other: OpenIncident) -> bool:
         """Whether as one incident they would count as a change or as news, and one of them is worse."""
         together = kind_of([*self.members.values(), *other.members.values()])
@@ -168,8 +178,11 @@ class OpenIncident:
 
     def take_in_all(self, other: OpenIncident, limits: CorrelationParameters) -> None:
         """Take in all of another incident, which was not published and is of the same event."""
+        self.begin_with(other.start)
         if other.role and not self.role:
-            self.role, self.rolls = other.role, other.rolls
+            self.role, self.population, self.most = other.role, other.population, other.most
+        if other.role and other.role == self.role:
+            self.rolls, self.most = self.rolls or other.rolls, max(self.most, other.most)
             add(self.role_hosts, sorted(other.role_hosts), limits.max_hosts)
         for name in sorted(other.members):
             self.take_over(other.release(name), limits)

@@ -1,17 +1,18 @@
 """Series that go back to where they were before a change: the end of something that is known, and no incident of their own.
 
-A change that was adopted within the last day has an expected interval of before it. An episode of the same series whose value lies in
-that interval is a *return*. So is a mix of templates in which the template is rarer again whose rate had risen, or the other way round:
-that a rate has fallen is known by the mix alone. A return stays an episode, and is no evidence for an incident.
+A change to beyond the expected interval, adopted within the last day, is remembered with that interval. An episode of the same series whose
+value lies in it, nearer to the level before than to the one after, is a *return*. So is a mix of templates in which the template is rarer
+again whose rate had risen, or the other way round: that a rate has fallen is known by the mix alone. A return stays an episode, and is no
+evidence for an incident. What is no matter of the value, as one that is stuck, is no return.
 
-A return that is adopted ends what is remembered: if the same happens again, that is an incident like the first one. Changes of spread are
-not remembered.
+A return that is adopted ends what is remembered: if the same happens again, that is an incident like the first one.
 
-It fails where what was usual up to a day ago is brought back by a fault.
+It fails where what was usual up to a day ago is brought back by a fault. A template that is merged with others meanwhile is another one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,60 +22,85 @@ from models.records.records import EpisodeEvent
 
 MEMORY_MS = 86_400_000
 MOST = 10_000  # changes that are remembered, about 150 bytes each; of more the oldest are forgotten
-MIX, SPREAD = "mix", "spread"
+MIX = "mix"
+OF_VALUES = (
+    MIX,
+    "rate",
+    "level",
+    "step",
+    "mean",
+    "rhythm",
+    "local",
+)  # parts of the model that speak of how large something is
 
 
-class Before(NamedTuple):
-    """Where a series was before it changed: when it did (epoch ms), the expected interval before, and whether it has risen since."""
+class AdoptedChange(NamedTuple):
+    """When a series changed (epoch ms), what was expected of it until then, and the levels before and after."""
 
     at: int
     lower: float
     upper: float
-    rose: bool
+    before: float
+    after: float
 
 
 @dataclass
 class Returns:
     """The changes of the last day, by `own_key`."""
 
-    changes: dict[str, Before] = field(default_factory=dict)
+    changes: dict[str, AdoptedChange] = field(default_factory=dict)
 
     def learn(self, event: EpisodeEvent) -> None:
-        """Take in an event. A change is remembered; one that goes back ends what is."""
-        if event.kind != "change" or event.status == "close" or event.part == SPREAD:
+        """Take in an event. A change is remembered; the end of one that goes back ends what is."""
+        if event.kind != "change" or event.part not in OF_VALUES:
             return
         if self.has(event):
-            for key in (own_key(event), rate_key(event)):
-                self.changes.pop(key, None)
-        elif event.lower <= event.before <= event.upper and self._known(own_key(event), event.start) is None:
-            found, oldest = (
-                Before(event.window_end, event.lower, event.upper, event.after > event.before),
-                2 * MEMORY_MS,
-            )
-            kept = {key: before for key, before in self.changes.items() if found.at - before.at <= oldest}
-            self.changes = kept | {own_key(event): found}
-            if len(self.changes) > MOST:
-                del self.changes[min(self.changes, key=lambda key: (self.changes[key].at, key))]
+            if event.status == "close":
+                for key in (own_key(event), rate_key(event)):
+                    self.changes.pop(key, None)
+            return
+        found = AdoptedChange(event.window_end, event.lower, event.upper, event.before, event.after)
+        from_usual = found.lower <= found.before <= found.upper and not found.lower <= found.after <= found.upper
+        if all(map(math.isfinite, found)) and from_usual and event.status != "close" and self._known(event) is None:
+            self.changes[own_key(event)] = found
+
+    def forget(self, now: int) -> None:
+        """Forget what was before the last two days, as an episode may be adopted late, and of more than `MOST` changes the oldest."""
+        kept = sorted((change.at, key) for key, change in self.changes.items() if now - change.at <= 2 * MEMORY_MS)
+        self.changes = {key: self.changes[key] for _, key in kept[-MOST:]}
 
     def has(self, event: EpisodeEvent) -> bool:
         """Whether an anomaly or a change is a return."""
-        if event.kind not in ("anomaly", "change") or event.part == SPREAD:
+        if event.kind not in ("anomaly", "change") or event.part not in OF_VALUES:
             return False
-        before = self._known(own_key(event), event.start)
-        if before is not None and before.lower <= event.value <= before.upper:
-            return True
-        of_rate = self._known(rate_key(event), event.start) if event.part == MIX else None
-        return of_rate is not None and (event.value < event.lower if of_rate.rose else event.value > event.upper)
+        change = self._known(event)
+        if change is not None and change.lower <= event.value <= change.upper:
+            return abs(event.value - change.before) < abs(event.value - change.after)
+        of_rate = self._of_rate(event)
+        if of_rate is None:
+            return False
+        return event.value < event.lower if of_rate.after > of_rate.before else event.value > event.upper
 
-    def _known(self, key: str, start: int) -> Before | None:
-        """Where it was before a change that was adopted within the day before an episode began."""
+    def is_over(self, event: EpisodeEvent) -> bool:
+        """Whether an episode that was a return goes elsewhere now; not of one whose change is forgotten."""
+        return (self._known(event) or self._of_rate(event)) is not None and not self.has(event)
+
+    def _known(self, event: EpisodeEvent) -> AdoptedChange | None:
+        """The change of its series that was adopted within the day before an episode began."""
+        return self._lately(own_key(event), event.start)
+
+    def _of_rate(self, event: EpisodeEvent) -> AdoptedChange | None:
+        """The same of the rate of the template that differs most in a mix."""
+        return self._lately(rate_key(event), event.start) if event.part == MIX else None
+
+    def _lately(self, key: str, start: int) -> AdoptedChange | None:
         found = self.changes.get(key)
         return found if found is not None and start - found.at <= MEMORY_MS else None
 
     @classmethod
     def load(cls, changes: Mapping[str, Sequence[Any]]) -> Returns:
         """From JSON types."""
-        return cls({key: Before(*before) for key, before in changes.items()})
+        return cls({key: AdoptedChange(*change) for key, change in changes.items()})
 
 
 def own_key(event: EpisodeEvent) -> str:

@@ -187,13 +187,85 @@ def test_returns_on_many_hosts_at_once_are_no_incident_either() -> None:
     assert {i.id for i in found} == {found[0].id}
 
 
-def test_changes_of_spread_are_not_remembered_and_of_the_others_a_bounded_number() -> None:
-    returns = Returns()
-    change = adopted(1)[1]
-    returns.learn(replace(change, part="spread"))
-    assert not returns.changes
+def test_a_bounded_number_of_changes_is_remembered_and_for_two_days() -> None:
+    returns, change = Returns(), adopted(1)[1]
     for n in range(MOST + 5):
         returns.learn(replace(change, series=f"gauge/h{n:06}/web/memory", window_end=at(31 + n)))
-    assert len(returns.changes) == MOST
-    assert own_key(replace(change, series="gauge/h000005/web/memory")) in returns.changes
-    assert own_key(replace(change, series="gauge/h000004/web/memory")) not in returns.changes
+    returns.forget(at(31 + MOST))
+    names = sorted(returns.changes)
+    assert len(names) == MOST
+    assert own_key(replace(change, series="gauge/h000005/web/memory")) == names[0]
+    returns.forget(at(40) + 2 * MEMORY_MS)
+    assert min(change.at for change in returns.changes.values()) == at(40)
+
+
+@pytest.mark.parametrize("part", ["spread", "stuck", "roughness", "peers", "limit"])
+def test_what_is_no_matter_of_the_value_is_no_return(part: str) -> None:
+    returns, change = Returns(), adopted(1)[1]
+    returns.learn(replace(change, part=part))
+    assert not returns.changes
+    returns.learn(change)
+    back = level(100, 425.0, low=False)
+    assert returns.has(back)
+    assert not returns.has(replace(back, part=part))
+
+
+def test_a_change_within_what_was_expected_is_not_remembered() -> None:
+    """A series that is adopted at 455, where 390 to 460 was expected, and is stuck there has not gone back."""
+    returns = Returns()
+    returns.learn(adopted(1, 455.0)[1])
+    assert not returns.changes
+    returns.learn(replace(adopted(1)[1], lower=float("-inf")))
+    assert not returns.changes
+
+
+def test_nearer_to_where_it_is_than_to_where_it_was_is_no_return() -> None:
+    returns = Returns()
+    returns.learn(adopted(1, 470.0)[1])
+    assert returns.has(level(100, 440.0, low=False))
+    assert not returns.has(level(100, 459.0, low=False))
+
+
+@pytest.mark.parametrize("wait", [1, 6, 7, 20])
+def test_a_return_whose_end_comes_late_is_none_either(wait: int) -> None:
+    opened, update, close = adopted(100, 425.0, before=700.0, low=False)
+    late = replace(close, window_end=update.window_end + 10_000 * wait)
+    found = incidents_of([*adopted(1), opened, update, late], until=200, watched=WATCHED)
+    assert brief(found) == [(1, "open", "anomaly"), (31, "update", "change"), (38, "close", "change")]
+
+
+def test_a_return_that_was_forgotten_among_many_members_is_no_evidence_when_it_is_back() -> None:
+    weak: dict[str, Any] = {"score": 5.0, "evidence": 5.0}
+    story = [*adopted(1), level(100, 425.0, low=False), episode_event("gauge/a/web/cpu", 100, **weak)]
+    story.append(episode_event("gauge/a/web/cpu", 101, "update", start=100, score=6.0, evidence=12.0))
+    story += [level(window, 425.0, "update", start=100, low=False, score=40.0, evidence=90.0) for window in (110, 120)]
+    for remembered in (1, 500):
+        assert len(incidents_of(story, until=121, watched=WATCHED, max_members=remembered)) == 3
+
+
+def test_a_limit_is_part_of_no_other_incident_and_the_other_way_round() -> None:
+    limit = episode_event("host/z", 1, part="limit", kind="new", score=90.0, evidence=90.0)
+    story = [limit, episode_event(CALLER, 2), episode_event(CALLER, 10, "close", start=2)]
+    for first in (story, [replace(limit, window_end=at(3)), *story[1:]]):
+        incidents = incidents_of(first, until=40, watched=WATCHED)
+        assert {tuple(i.hosts) for i in incidents} == {("z",), ("a",)}
+
+
+def test_what_began_first_is_when_the_incident_began_unless_that_is_published() -> None:
+    story = [episode_event(CALLED, 1, **WEAK), episode_event(CALLER, 4, **WEAK)]
+    story += [
+        episode_event(series, 5, "update", start=start, score=30.0, evidence=30.0)
+        for series, start in ((CALLED, 1), (CALLER, 4))
+    ]
+    (incident,) = incidents_of(story, until=5, watched=WATCHED)
+    assert (incident.start, incident.hosts) == (at(1), ["a", "b"])
+
+
+def test_a_service_that_is_down_is_so_in_the_incident_of_another_host() -> None:
+    watched = Watched(series=1_000, hosts=50, window_seconds=10.0, services={"": 50, "web": 40, "db": 5})
+    down = [episode_event(f"gauge/db-{n}/db/load", 2, score=40.0, evidence=40.0) for n in range(5)]
+    alone = incidents_of(down, until=2, watched=watched)[-1]
+    joined = incidents_of([episode_event("gauge/w/web/cpu", 1), *down], until=2, watched=watched)[-1]
+    assert (alone.affected, alone.population, alone.share) == (joined.affected, joined.population, joined.share)
+    assert (joined.population, joined.severity) == (5, alone.severity)
+    assert "w" in joined.hosts
