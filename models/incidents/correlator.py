@@ -32,7 +32,9 @@ from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.incidents.returns import Returns
 from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
-ONE_EVENT_NATS = math.log(10)  # from which surprise on two incidents that begin near to each other are of one event
+SIMULTANEOUS_NATS = math.log(
+    10
+)  # two incidents that chance lets begin so near to each other at most once in ten times are one
 
 
 class Correlator:
@@ -64,7 +66,7 @@ class Correlator:
         for incident in touched:
             if incident.members:  # an older one may have absorbed them
                 self._weigh(incident, watched)
-        touched = self._one_event(touched, watched)
+        touched = self._join_simultaneous(touched, watched)
         for incident in touched:
             incident.forget(limits)
             if not incident.published:
@@ -77,10 +79,7 @@ class Correlator:
         begun = sum(event.status == "open" for event in found)
         if begun:
             self._published.learn(window_end, begun)
-        for event in ordered:
-            self._returns.learn(event)
-        if ordered:
-            self._returns.forget(window_end)
+        self._returns.learn(ordered, window_end)
         return found + self._close(window_end)
 
     @property
@@ -94,37 +93,35 @@ class Correlator:
         if incident.news and not incident.role and (incident.published or incident.within_budget):
             self._absorb(incident)
 
-    def _one_event(self, touched: list[OpenIncident], watched: Watched) -> list[OpenIncident]:
+    def _join_simultaneous(self, touched: list[OpenIncident], watched: Watched) -> list[OpenIncident]:
         """Join each incident that is about to be published with one that began when it did; answer what is left of them, oldest first."""
-        published = replace(self._published)
-        published.learn(self._last, 0)
-        about = {i.id: i for i in touched if i.members}
-        for incident in touched if watched.series else ():
-            if incident.members and incident.within_budget and not (incident.published or incident.is_of_a_limit):
-                others = [
-                    i
-                    for i in self._open
-                    if i.published or (i.id in about and i.within_budget and age(i) < age(incident))
-                ]
-                others = [
-                    i
-                    for i in others
-                    if i.members and self._is_no_chance(abs(i.start - incident.start), published, watched)
-                ]
-                others = [i for i in others if not (i.is_of_a_limit or i.would_hide(incident))]
-                first = min(others, key=age, default=None)
-                if first is not None:
-                    first.take_in_all(incident, self._parameters)
-                    self._weigh(first, watched)
-                    about[first.id] = first
-        self._open = [i for i in self._open if i.members]
-        return sorted((i for i in about.values() if i.members), key=age)
+        frequency = replace(self._published)
+        frequency.learn(self._last, 0)
+        about_to = {i.id: i for i in touched if i.members and i.within_budget}
+        left = {i.id: i for i in touched if i.members}
+        for incident in about_to.values() if watched.series else ():
+            if incident.published or not incident.members:  # weighing another one may have emptied it
+                continue
+            others = [i for i in self._open if i.published or (i.id in about_to and age(i) < age(incident))]
+            alike = [i for i in others if self._are_simultaneous(i, incident, frequency, watched)]
+            first = min(alike, key=age, default=None)
+            if first is not None:
+                first.take_in_all(incident, self._parameters)
+                self._weigh(first, watched)
+                self._open = [i for i in self._open if i.members]
+                left[first.id] = first
+        return sorted((i for i in left.values() if i.members), key=age)
 
-    def _is_no_chance(self, apart: int, published: Onsets, watched: Watched) -> bool:
-        """Whether chance hardly lets two incidents begin so near to each other, `apart` in milliseconds, by how often they are `published`."""
-        seconds = 2 * apart / MILLIS + watched.window_seconds
-        near = apart <= MILLIS * self._parameters.join_seconds
-        return near and published.surprise(1, seconds) >= ONE_EVENT_NATS
+    def _are_simultaneous(self, one: OpenIncident, other: OpenIncident, frequency: Onsets, watched: Watched) -> bool:
+        """Whether two incidents are one: by how often incidents are published, chance hardly lets two begin so near to each other.
+
+        What is about a limit stays by itself, and so does what would count as a change with the other one.
+        """
+        apart = abs(one.start - other.start)
+        if apart > MILLIS * self._parameters.join_seconds or not (one.members and other.members):
+            return False
+        chance = frequency.surprise(1, 2 * apart / MILLIS + watched.window_seconds)
+        return chance >= SIMULTANEOUS_NATS and not (one.is_of_a_limit or other.is_of_a_limit or one.would_hide(other))
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int, watched: Watched) -> list[OpenIncident]:
         """Give every event to its incident; answer the incidents that got some, oldest first."""
@@ -136,16 +133,16 @@ class Correlator:
             if owner is not None:
                 if event.id in owner.members:
                     owner.update(event)
-                    owner.members[event.id].back &= not self._returns.is_over(event)
+                    owner.members[event.id].returned &= not self._returns.is_over(event)
                 else:
-                    owner.take_back(event, goes_back=self._returns.has(event))
+                    owner.take_back(event, returned=self._returns.has(event))
                 touched[owner.id] = owner
             elif not self._long_gone(event):
                 unknown.append(event)
         if unknown:
-            goes_back = {event.id: self._returns.has(event) for event in unknown}  # of each episode by its last event
-            back = {name for name, goes in goes_back.items() if goes}
-            fresh = [event for event in unknown if event.id not in back]
+            last = {event.id: event for event in unknown}
+            returned = {name for name, event in last.items() if self._returns.has(event)}
+            fresh = [event for event in unknown if event.id not in returned]
             at_once = self._at_once(fresh, watched.population((HOST,)))
             together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
             self._onsets.learn(window_end, len({e.host for e in fresh if e.id not in together}))
@@ -159,7 +156,7 @@ class Correlator:
                 surprise = [self._onsets.coincidence(c, near) for c in own]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
                 if incident is not None:
-                    incident.take_in(group, self._parameters, back)
+                    incident.take_in(group, self._parameters, returned)
                     incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                     touched[incident.id] = incident
                     certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
@@ -197,7 +194,7 @@ class Correlator:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
-        known = [m for incident in self._open for m in incident.members.values() if not m.back]
+        known = [m for incident in self._open for m in incident.members.values() if not m.returned]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]

@@ -25,8 +25,8 @@ class Member:
     `begun_with` is the evidence that it was opened with: of a silence, or of lines, that of a whole run. `fact` says that it
     is no matter of chance: see `EpisodeEvent.is_fact`. `found` is when it was opened (epoch ms), or when it began if it had been forgotten
     and is back. `what` is strange in it, by `strength` widths of its interval, and may be seen `delay`
-    ms late: see `models.incidents.cause.Suspect`. `back` says that the series is where it was before a change that is known, which is
-    no evidence: see `models.incidents.returns`.
+    ms late: see `models.incidents.cause.Suspect`. `returned` says that the series is where it was before a change that is known, which
+    is no evidence: see `models.incidents.returns`.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Member:
     strength: float = BORDER
     delay: float = 0.0
     found: int = 0
-    back: bool = False
+    returned: bool = False
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
@@ -70,8 +70,8 @@ class Member:
 
     @property
     def surprise(self) -> float:
-        """What is held against chance, nats: the strongest moment, and a little for having lasted; 0 of what goes back."""
-        if self.back:
+        """What is held against chance, nats: the strongest moment, and a little for having lasted; 0 of a return."""
+        if self.returned:
             return 0.0
         strongest = max(self.score, self.begun_with, 0.0)
         return strongest + min(max(self.weight - strongest, 0.0), MOST_FOR_LASTING)

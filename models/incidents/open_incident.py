@@ -82,8 +82,8 @@ class OpenIncident:
     members: dict[str, Member] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
 
-    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters, back: Container[str] = ()) -> None:
-        """Take in events about members, or about episodes that become members with them; `back` are the ids of those that are returns."""
+    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters, returned: Container[str] = ()) -> None:
+        """Take in events about members, or about episodes that become members with them; `returned` are the ids of returns."""
         known = {m.series for m in self.members.values()}
         for event in events:
             if event.id in self.members:
@@ -94,18 +94,18 @@ class OpenIncident:
                 self.novelties += fresh
                 self.news |= fresh and event.series not in known
                 self._join(event, limits)
-                self.members[event.id].back = event.id in back
+                self.members[event.id].returned = event.id in returned
                 if fresh:
                     self.replacements.learn(self.members[event.id], limits.max_hosts)
 
-    def take_back(self, event: EpisodeEvent, *, goes_back: bool) -> None:
+    def take_back(self, event: EpisodeEvent, *, returned: bool) -> None:
         """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again.
 
-        `goes_back` says whether it is a return.
+        `returned` says whether it is a return.
         """
         self.going_on.discard(event.id)
         if event.status != "close":
-            self.members[event.id] = replace(member_of(event), back=goes_back)
+            self.members[event.id] = replace(member_of(event), returned=returned)
             self.forgotten -= 1
         self.end = max(self.end, event.window_end)
 

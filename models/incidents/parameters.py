@@ -14,8 +14,8 @@ class CorrelationParameters:
     Parameters
     ----------
     join_seconds
-        Longest time between two episodes that still belong together. Raising it joins episodes that lie further
-        apart.
+        Longest time between two episodes that still belong together, and between the beginnings of two incidents that
+        do. Raising it joins what lies further apart.
     close_seconds
         Event time after the end of the last episode at which an incident closes. Raising it makes incidents fewer and
         longer.

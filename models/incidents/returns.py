@@ -13,7 +13,7 @@ It fails where what was usual up to a day ago is brought back by a fault. A temp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,15 +23,8 @@ from models.records.records import EpisodeEvent
 MEMORY_MS = 86_400_000
 MOST = 10_000  # changes that are remembered, about 150 bytes each; of more the oldest are forgotten
 MIX = "mix"
-OF_VALUES = (
-    MIX,
-    "rate",
-    "level",
-    "step",
-    "mean",
-    "rhythm",
-    "local",
-)  # parts of the model that speak of how large something is
+# parts of the model that speak of how large something is
+OF_VALUES = (MIX, "rate", "level", "step", "mean", "rhythm", "local")
 
 
 class AdoptedChange(NamedTuple):
@@ -50,22 +43,27 @@ class Returns:
 
     changes: dict[str, AdoptedChange] = field(default_factory=dict)
 
-    def learn(self, event: EpisodeEvent) -> None:
-        """Take in an event. A change is remembered; the end of one that goes back ends what is."""
-        if event.kind != "change" or event.part not in OF_VALUES:
-            return
-        if self.has(event):
-            if event.status == "close":
+    def learn(self, events: Iterable[EpisodeEvent], window_end: int) -> None:
+        """Take in the events of a window (its end in epoch ms): changes are remembered, and the end of one that goes back ends what is."""
+        changes = [event for event in events if event.kind == "change" and event.part in OF_VALUES]
+        for event in changes:
+            if not self.has(event):
+                self._remember(event)
+            elif event.status == "close":
                 for key in (own_key(event), rate_key(event)):
                     self.changes.pop(key, None)
-            return
-        found = AdoptedChange(event.window_end, event.lower, event.upper, event.before, event.after)
-        from_usual = found.lower <= found.before <= found.upper and not found.lower <= found.after <= found.upper
-        if all(map(math.isfinite, found)) and from_usual and event.status != "close" and self._known(event) is None:
-            self.changes[own_key(event)] = found
+        if changes:
+            self._forget(window_end)
 
-    def forget(self, now: int) -> None:
-        """Forget what was before the last two days, as an episode may be adopted late, and of more than `MOST` changes the oldest."""
+    def _remember(self, event: EpisodeEvent) -> None:
+        """Keep a change that leaves what was expected, unless another one of its series is known."""
+        change = AdoptedChange(event.window_end, event.lower, event.upper, event.before, event.after)
+        leaves = change.lower <= change.before <= change.upper and not change.lower <= change.after <= change.upper
+        if all(map(math.isfinite, change)) and leaves and event.status != "close" and self._known(event) is None:
+            self.changes[own_key(event)] = change
+
+    def _forget(self, now: int) -> None:
+        """Forget what is two days old, as an episode may be adopted late, and of more than `MOST` changes the oldest."""
         kept = sorted((change.at, key) for key, change in self.changes.items() if now - change.at <= 2 * MEMORY_MS)
         self.changes = {key: self.changes[key] for _, key in kept[-MOST:]}
 

@@ -10,7 +10,7 @@ from support.incident_stories import CPU, DISK, at, brief, episode_event, incide
 
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import EpisodeEvent, Watched
+from models.records.records import NOTHING, EpisodeEvent, Watched
 
 
 def test_one_episode_is_one_incident_that_closes_when_it_has_been_quiet() -> None:
@@ -357,43 +357,60 @@ def stories(draw: st.DrawFn) -> list[EpisodeEvent]:
     for series, start in draw(st.sets(st.tuples(st.sampled_from(SERIES), st.integers(0, 30)), max_size=12)):
         kind = draw(st.sampled_from(("anomaly", "change", "new", "silence")))
         end = start + draw(st.integers(0, 12))
+        low = draw(st.booleans())  # of two levels, 10 and 20: the one that it was at before
+        level: dict[str, Any] = {"part": "level", "lower": 9.0 if low else 19.0, "upper": 11.0 if low else 21.0}
+        level |= {
+            "before": 10.0 if low else 20.0,
+            "after": 20.0 if low else 10.0,
+            "value": draw(st.sampled_from((10, 20))),
+        }
+        more = level | {"kind": kind}
         found.append(
-            episode_event(series, start, kind=kind, score=draw(st.floats(0, 50)), evidence=draw(st.floats(0, 300)))
+            episode_event(series, start, score=draw(st.floats(0, 50)), evidence=draw(st.floats(0, 300)), **more)
         )
         for window in sorted(draw(st.sets(st.integers(start, end), max_size=2))):
-            found.append(episode_event(series, window, "update", start=start, kind=kind, score=draw(st.floats(0, 90))))
+            found.append(episode_event(series, window, "update", start=start, score=draw(st.floats(0, 90)), **more))
         if draw(st.booleans()):
-            found.append(episode_event(series, end, "close", start=start, kind=draw(st.sampled_from((kind, "change")))))
+            more = level | {"kind": draw(st.sampled_from((kind, "change")))}
+            found.append(episode_event(series, end, "close", start=start, **more))
     return list({(s.id, s.window_end, s.status): s for s in found}.values())
 
 
-@given(stories(), st.randoms(use_true_random=False))
-def test_order_within_a_window_changes_nothing(story: list[EpisodeEvent], chance: random.Random) -> None:
+known_or_not = pytest.mark.parametrize("watched", [NOTHING, WATCHED], ids=["fleet not known", "fleet known"])
+
+
+@known_or_not
+@given(story=stories(), chance=st.randoms(use_true_random=False))
+def test_order_within_a_window_changes_nothing(
+    watched: Watched, story: list[EpisodeEvent], chance: random.Random
+) -> None:
     shuffled = list(story)
     chance.shuffle(shuffled)
-    assert incidents_of(shuffled) == incidents_of(story)
+    assert incidents_of(shuffled, watched=watched) == incidents_of(story, watched=watched)
 
 
-@given(stories(), st.integers(0, 40))
-def test_saving_and_resuming_equals_one_pass(story: list[EpisodeEvent], pause: int) -> None:
+@known_or_not
+@given(story=stories(), pause=st.integers(0, 40))
+def test_saving_and_resuming_equals_one_pass(watched: Watched, story: list[EpisodeEvent], pause: int) -> None:
     parameters = CorrelationParameters()
     whole, first = Correlator(parameters), Correlator(parameters)
-    wanted = play(whole, story, 40)
-    found = play(first, story, pause)
+    wanted = play(whole, story, 40, watched)
+    found = play(first, story, pause, watched)
     second = Correlator.load(first.dump(), parameters)
     assert second.dump() == first.dump()
     for window in range(pause + 1, 41):
-        found += second.step(at(window), [s for s in story if s.window_end == at(window)])
+        found += second.step(at(window), [s for s in story if s.window_end == at(window)], watched)
     assert found == wanted
     assert second.dump() == whole.dump()
 
 
-@given(stories())
-def test_steps_of_windows_without_statements_change_nothing(story: list[EpisodeEvent]) -> None:
+@known_or_not
+@given(story=stories())
+def test_steps_of_windows_without_statements_change_nothing(watched: Watched, story: list[EpisodeEvent]) -> None:
     sparse = Correlator(CorrelationParameters(stale_seconds=100))
     windows = sorted({s.window_end for s in story} | {at(50)})
-    found = [i for w in windows for i in sparse.step(w, [s for s in story if s.window_end == w])]
-    assert found == incidents_of(story, until=50, stale_seconds=100)
+    found = [i for w in windows for i in sparse.step(w, [s for s in story if s.window_end == w], watched)]
+    assert found == incidents_of(story, until=50, watched=watched, stale_seconds=100)
 
 
 @given(stories())
@@ -415,7 +432,8 @@ def test_every_novelty_is_counted_in_one_incident(story: list[EpisodeEvent]) -> 
     assert sum(i.novelties for i in closed) == len({s.id for s in story})
 
 
-@given(stories())
-def test_an_incident_gets_at_most_one_statement_a_window(story: list[EpisodeEvent]) -> None:
-    found = [(i.id, i.window_end) for i in incidents_of(story, until=80)]
+@known_or_not
+@given(story=stories())
+def test_an_incident_gets_at_most_one_statement_a_window(watched: Watched, story: list[EpisodeEvent]) -> None:
+    found = [(i.id, i.window_end) for i in incidents_of(story, until=80, watched=watched)]
     assert len(found) == len(set(found))

@@ -189,22 +189,21 @@ def test_returns_on_many_hosts_at_once_are_no_incident_either() -> None:
 
 def test_a_bounded_number_of_changes_is_remembered_and_for_two_days() -> None:
     returns, change = Returns(), adopted(1)[1]
-    for n in range(MOST + 5):
-        returns.learn(replace(change, series=f"gauge/h{n:06}/web/memory", window_end=at(31 + n)))
-    returns.forget(at(31 + MOST))
+    many = [replace(change, series=f"gauge/h{n:06}/web/memory", window_end=at(31 + n)) for n in range(MOST + 5)]
+    returns.learn(many, at(31 + MOST))
     names = sorted(returns.changes)
     assert len(names) == MOST
     assert own_key(replace(change, series="gauge/h000005/web/memory")) == names[0]
-    returns.forget(at(40) + 2 * MEMORY_MS)
+    returns.learn([replace(change, window_end=at(40) + 2 * MEMORY_MS)], at(40) + 2 * MEMORY_MS)
     assert min(change.at for change in returns.changes.values()) == at(40)
 
 
 @pytest.mark.parametrize("part", ["spread", "stuck", "roughness", "peers", "limit"])
 def test_what_is_no_matter_of_the_value_is_no_return(part: str) -> None:
     returns, change = Returns(), adopted(1)[1]
-    returns.learn(replace(change, part=part))
+    returns.learn([replace(change, part=part)], at(31))
     assert not returns.changes
-    returns.learn(change)
+    returns.learn([change], at(31))
     back = level(100, 425.0, low=False)
     assert returns.has(back)
     assert not returns.has(replace(back, part=part))
@@ -213,15 +212,15 @@ def test_what_is_no_matter_of_the_value_is_no_return(part: str) -> None:
 def test_a_change_within_what_was_expected_is_not_remembered() -> None:
     """A series that is adopted at 455, where 390 to 460 was expected, and is stuck there has not gone back."""
     returns = Returns()
-    returns.learn(adopted(1, 455.0)[1])
+    returns.learn([adopted(1, 455.0)[1]], at(31))
     assert not returns.changes
-    returns.learn(replace(adopted(1)[1], lower=float("-inf")))
+    returns.learn([replace(adopted(1)[1], lower=float("-inf"))], at(31))
     assert not returns.changes
 
 
 def test_nearer_to_where_it_is_than_to_where_it_was_is_no_return() -> None:
     returns = Returns()
-    returns.learn(adopted(1, 470.0)[1])
+    returns.learn([adopted(1, 470.0)[1]], at(31))
     assert returns.has(level(100, 440.0, low=False))
     assert not returns.has(level(100, 459.0, low=False))
 
