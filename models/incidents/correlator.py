@@ -235,8 +235,10 @@ class Correlator:
         return found
 
     def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident | None:
-        """Open an incident, named for the first episode of the group; none for the ends of what was forgotten."""
-        if all(event.status == "close" and event.kind in LASTING_KINDS for event in group):
+        """Open an incident, named for the first episode of the group; none for the ends of what began before: its incident has closed."""
+        if all(
+            event.status == "close" and (event.kind in LASTING_KINDS or event.start < window_end) for event in group
+        ):
             return None
         first = min(group, key=lambda event: (event.start, *event.order))
         name = hashlib.sha256(first.id.encode()).hexdigest()[:20]

@@ -48,6 +48,8 @@ class Member:
     delay: float = 0.0
     found: int = 0
     returned: bool = False
+    service: str = ""
+    template: str = ""
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
@@ -113,6 +115,8 @@ def member_of(event: EpisodeEvent) -> Member:
         strength=strength_of(event),
         delay=1000.0 * event.delay,
         found=event.window_end if event.status == "open" else event.start,
+        service=event.service,
+        template=event.template or "",
     )
 
 

@@ -93,8 +93,7 @@ class OpenIncident:
                 fresh = not self.forgotten or event.status == "open"
                 self.novelties += fresh
                 self.news |= fresh and event.series not in known
-                self._join(event, limits)
-                self.members[event.id].returned = event.id in returned
+                self._join(replace(member_of(event), returned=event.id in returned), limits)
                 if fresh:
                     self.replacements.learn(self.members[event.id], limits.max_hosts)
 
@@ -109,14 +108,14 @@ class OpenIncident:
             self.forgotten -= 1
         self.end = max(self.end, event.window_end)
 
-    def _join(self, event: EpisodeEvent, limits: CorrelationParameters) -> None:
-        self.members[event.id] = member_of(event)
-        self.news |= add(self.hosts, [event.host], limits.max_hosts)
-        add(self.services, [event.service], limits.max_members)
-        add(self.templates, [event.template or ""], limits.max_shown)
-        if self.role and event.role == self.role:
-            add(self.role_hosts, [event.host], limits.max_hosts)
-        self.end = max(self.end, event.window_end)
+    def _join(self, member: Member, limits: CorrelationParameters) -> None:
+        self.members[member.id] = member
+        self.news |= add(self.hosts, [member.host], limits.max_hosts)
+        add(self.services, [member.service], limits.max_members)
+        add(self.templates, [member.template], limits.max_shown)
+        if self.role and member.role == self.role:
+            add(self.role_hosts, [member.host], limits.max_hosts)
+        self.end = max(self.end, member.end)
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of a member."""
@@ -161,10 +160,8 @@ class OpenIncident:
     def take_over(self, member: Member, limits: CorrelationParameters) -> None:
         """Take in a member of another incident, which was not published."""
         self.novelties += 1
-        self.members[member.id] = member
+        self._join(member, limits)
         self.replacements.learn(member, limits.max_hosts)
-        add(self.hosts, [member.host], limits.max_hosts)
-        self.end = max(self.end, member.end)
 
     @property
     def is_of_a_limit(self) -> bool:

@@ -228,8 +228,9 @@ def test_what_is_muted_on_the_page_is_muted_from_the_next_window_on_and_in_a_rep
     run_to_end(spark, settings, fleet.health)
     assert other in opened(settings, at), "what is not muted is news"
     assert series not in opened(settings, at)
-    kinds = kinds_of(values(settings, "scores"), series, at)
-    assert "muted" in kinds and "anomaly" not in kinds, "nothing strange was held back"
+    judged = judged_of(values(settings, "scores"), series, at)
+    kinds = {one["kind"] for one in judged}
+    assert "muted" in kinds and "anomaly" not in kinds, f"nothing strange was held back: {judged[:8]}"
 
     again = named(settings, "again")
     run.replay(spark, run.plan(again, RequestedRange(), None), 2)
@@ -247,7 +248,8 @@ def opened(settings: Settings, begin: int) -> set[str]:
     }
 
 
-def kinds_of(scores: set[bytes], series: str, begin: int) -> set[str]:
-    """The kinds of a series' scores in the windows that end then, or later."""
+def judged_of(scores: set[bytes], series: str, begin: int) -> list[dict[str, Any]]:
+    """The scores of a series in the windows that end then, or later, in their order."""
     found = [json.loads(value) for value in scores if series.encode() in value]
-    return {one["kind"] for one in found if one["series"] == series and one["window_end"] >= begin}
+    own = [one for one in found if one["series"] == series and one["window_end"] >= begin]
+    return sorted(own, key=lambda one: one["window_end"])

@@ -130,6 +130,13 @@ def test_the_end_of_an_episode_that_went_stale_opens_nothing() -> None:
     assert brief(incidents_of(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
 
 
+@pytest.mark.parametrize("kind", ["change", "new", "anomaly"])
+def test_an_end_that_comes_after_its_incident_has_closed_opens_nothing(kind: str) -> None:
+    story = [episode_event(CPU, 1, kind=kind), episode_event(CPU, 30, "close", start=1, kind=kind)]
+    found = incidents_of(story, stale_seconds=100)
+    assert [i.status for i in found] == ["open", "close"]
+
+
 WEAK: dict[str, Any] = {"score": 9.0, "evidence": 9.0}
 WATCHED = Watched(series=1000, hosts=10, window_seconds=10.0)
 
@@ -150,6 +157,12 @@ def test_a_weak_episode_that_grows_strong_within_a_published_incident_is_not_a_s
     story = [episode_event(CPU, 1, **WEAK), episode_event(DISK, 20, score=30.0)]
     story.append(episode_event(CPU, 30, "update", start=1, score=40.0))
     assert brief(incidents_of(story, 35, WATCHED)) == [(20, "open", "anomaly")]
+
+
+def test_what_an_incident_takes_in_of_another_one_counts_with_its_service_and_template() -> None:
+    weak = episode_event("template/vm-003/db/ERROR/4f", 1, **WEAK, template="lost <*>")
+    found = incidents_of([weak, episode_event(DISK, 20, score=30.0)], 25, WATCHED)
+    assert (found[0].services, found[0].templates) == (["db", "web"], ["lost <*>"])
 
 
 def test_a_weak_episode_on_another_host_stays_out_of_an_incident() -> None:
@@ -315,7 +328,7 @@ def test_a_storm_is_counted_in_full_and_remembered_in_part() -> None:
     assert (incident.novelties, len(incident.hosts), len(incident.series)) == (2_000, 50, 20)
     assert (incident.scope, incident.affected) == ("fleet", 2_000)
     assert incident.series[0].series == "gauge/h1999/web/latency"
-    assert len(correlator.dump()) < 110_000  # the ids of those that it has to forget are a tenth of it
+    assert len(correlator.dump()) < 112_000  # the ids of those that it has to forget are a tenth of it
 
 
 def test_a_forgotten_episode_comes_back_uncounted() -> None:
