@@ -13,7 +13,7 @@ from app.cli.output import Json, err, out, print_json, report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
 
-STOPPING = "stopping all that was started, up to half a minute; nothing runs on"
+STOPPING = "stopping all that was started, about half a minute; nothing runs on"
 
 
 def demo(
