@@ -25,7 +25,14 @@ from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.gates import Gate, WindowGrid, gate_of
-from pipelines.spark_internals import ProgressListener, dropped_by_watermark, gated, optimized, prepare_gates
+from pipelines.spark_internals import (
+    ProgressListener,
+    dropped_by_watermark,
+    gated,
+    optimized,
+    prepare_gates,
+    without_plan,
+)
 
 log = structlog.get_logger()
 
@@ -422,7 +429,7 @@ class Runner:
         if ours is not None:
             raise ours from error
         if error is not None:
-            raise error
+            raise without_plan(error)
 
     def stop(self, timeout_seconds: float = 60.0) -> None:
         """Stop every job after the batch that it is in."""

@@ -27,6 +27,7 @@ set `TRIED_WITH`.
     clock of a streaming query                   `Gate.java`, `gated`                      the same
     how the JVM ended                            `was_killed`                              a kill from outside costs a search for a bad record
     status of running stages                     `stages_at_work`                          a long batch looks like one that hangs
+    text of an error                             `without_plan`                            50 kB of plan are logged with each that ends a job
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from typing import Any, ClassVar
 
 import pyspark
 from pyspark import SparkContext
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -51,6 +53,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
 
 TRIED_WITH = "4.2.1"
+PLAN = "\nLogical Plan:\n"  # what stands before it in the text of an error that has ended a query
 
 # SQL name -> class in the package `kappa`, type of its answer, arguments of its constructor
 Functions = Mapping[str, tuple[str, DataType, tuple[Any, ...]]]
@@ -300,6 +303,12 @@ def gated(spark: SparkSession, gate: Any) -> Iterator[None]:
         yield
     finally:
         queries.setClock(None)
+
+
+def without_plan(error: StreamingQueryException) -> StreamingQueryException:
+    """What has ended a query, without the query's plan, which Spark appends: 50 kB of `extract`'s, twice in the log at each restart."""
+    error._desc = str(error._desc).partition(PLAN)[0].rstrip()  # type: ignore[attr-defined]
+    return error
 
 
 def progress_of(query: StreamingQuery) -> Any:

@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.runtime import machine_code
 from app.runtime.run import index_to_end
 from app.runtime.spark import own_session
-from app.versions import locks
+from app.versions import locks, replay_manifest
 from replay import input_lateness, run
 from replay.run import OnProgress, ReplayPlan
 from replay.slices import RequestedRange
@@ -88,8 +88,9 @@ def start(
             spark.conf.set("spark.sql.shuffle.partitions", str(request.partitions))
         with progress as on_progress:
             made = run.replay(spark, what, request.partitions, on_progress, report)
-        if request.index and not made.get("same"):
+        if request.index and not made["indexed"]:
             report("indexing")
             with locks.only_here(what.settings, ["index"]):
                 index_to_end(spark, what.settings)
+            made |= replay_manifest.keep_indexed(what.settings).record()
         return made

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from app.cli.connection import Config
-from app.cli.output import Json, err, out, print_json
+from app.cli.output import Json, err, out, print_json, report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
+
+STOPPING = "stopping all that was started, about half a minute; nothing runs on"
 
 
 def demo(
@@ -26,7 +29,7 @@ def demo(
     """The whole of it: Kafka, Elasticsearch, a simulated fleet with faults, all jobs, and what they found."""
     from app.cli.demonstration import run_demo  # loads Spark
 
-    with stopped_by_signals() as stopping:
+    with stopped_by_signals(partial(report, STOPPING)) as stopping:
         result = run_demo(load(config), minutes, seed, stopping, as_json, err if as_json else out, until_notified)
     if not result:
         raise typer.Exit(128 + signal.SIGINT)

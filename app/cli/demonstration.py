@@ -11,7 +11,6 @@ import dataclasses
 import json
 import multiprocessing
 import shutil
-import signal
 import socket
 import threading
 import time
@@ -44,6 +43,7 @@ from app.search.connection import elasticsearch_connection
 from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.ground_truth import Table, judge
 from app.simulator.publish import Target, live
+from app.supervision.interrupts import start_uninterrupted
 from models.core.printable import printable
 from models.records.index_names import INDEX_KINDS, alias_of
 from models.records.records import WatermarkMessage
@@ -160,6 +160,8 @@ def run_demo(
                 "elasticsearch": own.elasticsearch.model_copy(update={"url": servers.elasticsearch}),
             }
         )
+        if stopping.is_set():
+            return {}
         topics.create(own)
         report(f"Kafka at {servers.kafka}, Elasticsearch at {servers.elasticsearch}")
         fleet = fleet_settings(seed, minutes)
@@ -261,7 +263,7 @@ class LoadGenerator:
         self._failure: KappaError | None = None
 
     def __enter__(self) -> LoadGenerator:
-        self._process.start()
+        start_uninterrupted(self._process)
         self._collecting.start()
         return self
 
@@ -315,7 +317,6 @@ class LoadGenerator:
 
 def feed(settings: SimulatorSettings, target: Target, stop: Any, is_live: Any, sent: Any) -> None:
     """Send a simulation: what is past at once, then at the pace of the clock. Runs in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops this
     simulation = simulate(settings, processes=1)
     past = settings.start + HISTORY_HOURS * 3_600_000
 

@@ -18,6 +18,7 @@ from app.cli.output import progress_bar, report
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds, wall_clock
 from app.versions import replay_manifest
+from app.versions.replay_manifest import ReplayManifest
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
 from replay import from_manifest
@@ -56,7 +57,29 @@ def run(
             msg = "replay: --manifest has rules of its own; leave --rules-as-known-now out"
             raise InputError(msg)
         settings = with_known_rules(settings)
-    return dry(settings, request) if dry_run else start(settings, request, progress(), report)
+    if dry_run:
+        return dry(settings, request)
+    with saying_what_is_left(settings):
+        return start(settings, request, progress(), report)
+
+
+@contextmanager
+def saying_what_is_left(settings: Settings) -> Iterator[None]:
+    """Where a signal ends the block, say how far the run has come, and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        left = replay_manifest.read(settings)
+        if left is not None:
+            report(f"stopped: version {settings.version} has {done_of(left)}; the same command goes on from there")
+        raise
+
+
+def done_of(manifest: ReplayManifest) -> str:
+    """What a run has done, for people."""
+    if manifest.complete:
+        return "all its results" + ("" if manifest.indexed else ", which are not indexed yet")
+    return f"the results of {len(manifest.results)} of {len(manifest.slices)} slices"
 
 
 def check_given(given: Mapping[str, str | None]) -> None:

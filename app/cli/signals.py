@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal is closed
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal is closed
 Handler = Callable[[int, Any], None]
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and a closed terminal end the block as Ctrl-C does, with its clean-up: no half-written file is left."""
+    """SIGTERM, Ctrl-C and a closed terminal end the block with its clean-up: no half-written file is left.
+
+    Ctrl-C too by SystemExit: py4j, which waits for Spark most of the time, prints a stack where it meets KeyboardInterrupt.
+    """
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
@@ -27,14 +30,19 @@ def ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM, Ctrl-C and a closed terminal set inside the block, so that the batch in hand is finished."""
+def stopped_by_signals(on_stop: Callable[[], None] | None = None) -> Iterator[threading.Event]:
+    """An event that SIGTERM, Ctrl-C and a closed terminal set inside the block, so that the batch in hand is finished.
+
+    `on_stop` is called once, in a thread: what the signal has interrupted may be printing itself.
+    """
     stopping = threading.Event()
 
     def stop(number: int, frame: Any) -> None:
+        if on_stop is not None and not stopping.is_set():
+            threading.Thread(target=on_stop, name="stopping", daemon=True).start()
         stopping.set()
 
-    with _handled((*ENDING, signal.SIGINT), stop):
+    with _handled(ENDING, stop):
         yield stopping
 
 

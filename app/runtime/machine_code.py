@@ -13,6 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from app.core.report import Report, silent
+from app.supervision import interrupts
 from app.supervision.parent import PYTHON
 from app.supervision.processes import python_path
 from models.core import compiled
@@ -23,21 +24,28 @@ MODULE = "models"
 log = structlog.get_logger()
 
 
-def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) -> None:
+def ensure(
+    report: Report = silent,
+    alive: Callable[[], None] = lambda: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
     """Make the machine code of the models that are imported where it is missing and can be kept; `alive` is called each second meanwhile.
 
-    In a process of its own, whose memory goes with it. Where that fails, workers make it for themselves, and the log says so.
+    In a process of its own, whose memory goes with it. Where that fails, workers make it for themselves, and the log says so. Once
+    `stopping`, it is left unmade.
     """
     if not compiled.is_missing():
         return
     report("compiling the models to machine code, once: about a minute of a processor")
-    with subprocess.Popen(
-        [*PYTHON, MODULE],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": python_path()},
-    ) as made:
+    with interrupts.held_back():
+        made = subprocess.Popen(
+            [*PYTHON, MODULE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": python_path()},
+        )
+    with made:
         try:
             while True:
                 try:
@@ -45,6 +53,9 @@ def ensure(report: Report = silent, alive: Callable[[], None] = lambda: None) ->
                     break
                 except subprocess.TimeoutExpired:
                     alive()
+                    if stopping():
+                        made.kill()
+                        return
         except BaseException:
             made.kill()
             raise

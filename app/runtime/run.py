@@ -153,7 +153,7 @@ def started_jobs(
     """
     checkpoints = selection.checkpoints(settings)
     if "detect" in selection.names:
-        machine_code.ensure(report, health.parent.alive)
+        machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.kafka.producer import BoundedProducer
 from app.simulator.simulation import Batch, Block, Simulation
 from app.simulator.writer import OnEventCount
+from app.supervision.interrupts import start_uninterrupted
 from pipelines.errors import KappaError, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class _Workers:
         targets = [(target, timestamps, theirs) for _, theirs in pairs]
         self._workers = [context.Process(target=_work, args=args, daemon=True) for args in targets]
         for worker, (_, theirs) in zip(self._workers, pairs, strict=True):
-            worker.start()
+            start_uninterrupted(worker)  # Ctrl-C is for this process, whose end ends that one
             theirs.close()
 
     def send(self, topic: str, partition: int, records: Routed) -> None:
@@ -205,7 +205,6 @@ class _Workers:
 
 
 def _work(target: Target, timestamps: Timestamps, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends this
     try:
         with _Here(target, timestamps) as sender:
             while (message := pipe.recv()) is not None:
@@ -213,7 +212,7 @@ def _work(target: Target, timestamps: Timestamps, pipe: Connection) -> None:
         pipe.send(None)
     except KappaError as error:
         pipe.send(str(error))
-    except (EOFError, KeyboardInterrupt):  # the other side is gone: nobody to tell
+    except EOFError:  # the other side is gone: nobody to tell
         return
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from app.simulator.ground_truth import truth_records
 from app.simulator.metrics import Machines
 from app.simulator.rhythm import time_block
 from app.simulator.schedule import Placement, plan
+from app.supervision.interrupts import start_uninterrupted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -240,7 +240,7 @@ def _from_workers(settings: SimulatorSettings, shares: list[list[int]], first: i
     for share in shares:
         receiver, sender = context.Pipe(duplex=False)
         worker = context.Process(target=_work, args=(settings, share, first, sender), daemon=True)
-        worker.start()
+        start_uninterrupted(worker)  # Ctrl-C is for this process, whose end ends that one
         sender.close()
         receivers.append(receiver)
         workers.append(worker)
@@ -271,7 +271,6 @@ def _next(receiver: Connection) -> Any:
 
 
 def _work(settings: SimulatorSettings, share: list[int], first: int, sender: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends this
     try:
         for chapters in zip(*(run_group(settings, g, first) for g in share), strict=True):
             sender.send(chapters)

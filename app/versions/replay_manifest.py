@@ -85,7 +85,7 @@ class ReplayManifest:
 
     `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
     are those of the first start; `results` belong to the first of them, in order. `asked_ms` is when it was first asked for (epoch ms): from
-    then back count times such as `14d`, when it is asked for again.
+    then back count times such as `14d`, when it is asked for again. `indexed`: Elasticsearch has all documents of the results.
     """
 
     version: str
@@ -99,6 +99,7 @@ class ReplayManifest:
     results: tuple[SliceResult, ...] = ()
     quarantine: int = 0
     asked_ms: int | None = None
+    indexed: bool = False
 
     @property
     def complete(self) -> bool:
@@ -137,6 +138,7 @@ class ReplayManifest:
             "savepoint": None if self.savepoint is None else self.savepoint.record(),
             "quarantine": self.quarantine,
             "asked_ms": self.asked_ms,
+            "indexed": self.indexed,
             "whole": self.whole.record(),
             "slices": slices,
         }
@@ -161,6 +163,7 @@ class ReplayManifest:
             tuple(SliceResult(part["counts"], part["digests"], part["seconds"]) for part in done),
             int(record.get("quarantine", 0)),
             record.get("asked_ms"),
+            bool(record.get("indexed", record["status"] == "complete")),  # one of an earlier release does not say
         )
 
     def padded_results(self) -> list[SliceResult | None]:
@@ -241,6 +244,17 @@ def read_file(file: Path) -> ReplayManifest | None:
 def write(settings: Settings, manifest: ReplayManifest) -> None:
     """Write the manifest of the settings' version, whole or not at all."""
     write_json_durably(folder_of(settings) / FILE, manifest.record())
+
+
+def keep_indexed(settings: Settings) -> ReplayManifest:
+    """Keep that Elasticsearch has all documents of the complete replay of the settings' version; returns its manifest."""
+    found = read(settings)
+    if found is None:
+        msg = f"the manifest of version {settings.version} is gone; replay under another version"
+        raise InputError(msg)
+    found = replace(found, indexed=True)
+    write(settings, found)
+    return found
 
 
 def listing(home: Path) -> list[ReplayManifest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from support.replays import named, same, values
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
+from app.search.connection import elasticsearch_connection
 from app.versions import replay_manifest, start_position
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
 from replay import input_lateness, run
 from replay.run import ReplayProgress
 from replay.slices import RequestedRange
+from replay.start import ReplayRequest, start
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -79,6 +82,29 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     assert run_to_end(spark, more) == 0
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert same(live, first)
+
+
+@pytest.mark.long
+def test_a_replay_that_is_broken_off_while_it_indexes_goes_on_with_that(spark: SparkSession, live: Settings) -> None:
+    """It is complete then, and is compared when it is run again: its documents must be written all the same."""
+    broken = named(live, "half-indexed")
+    request = ReplayRequest(RequestedRange(to_ms=run.plan(broken, WHOLE, None).whole.until - 15 * MINUTE))
+    steps: list[str] = []
+
+    def breaks(step: str) -> None:
+        steps.append(step)
+        if step == "indexing" and steps.count(step) == 1:
+            raise SystemExit(130)
+
+    for again in (False, True):
+        with nullcontext() if again else pytest.raises(SystemExit):
+            made = start(broken, request, nullcontext(lambda progress: None), breaks)
+    assert made["same"] and made["indexed"]
+    assert steps.count("indexing") == 2, "once broken off, once done"
+    client = elasticsearch_connection(broken).connect()
+    client.indices.refresh(index=f"kappa-*-{broken.version}-*")
+    assert client.count(index=f"kappa-*-{broken.version}-*")["count"] > 0
+    client.close()
 
 
 @pytest.mark.long

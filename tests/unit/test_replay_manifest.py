@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.replay_request import range_given
+from app.cli.replay_request import range_given, saying_what_is_left
 from app.core.settings import ControlSettings, Settings
 from app.core.timestamps import wall_clock
 from app.versions import replay_manifest
@@ -63,6 +63,31 @@ def test_a_time_back_from_now_is_that_of_the_first_start_when_a_replay_is_gone_o
     assert again.from_ms is not None
     assert 0 <= again.from_ms - (yesterday - 7_200_000) < 10_000
     assert again.asked_ms == yesterday
+
+
+@pytest.mark.parametrize(
+    ("done", "indexed", "wanted"),
+    [
+        (1, False, "has the results of 1 of 2 slices; the same command goes on from there"),
+        (2, False, "has all its results, which are not indexed yet; the same command goes on from there"),
+    ],
+)
+def test_a_replay_that_is_stopped_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], done: int, indexed: bool, wanted: str
+) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    replay_manifest.write(settings, replace(manifest_of(settings), results=(RESULT,) * done, indexed=indexed))
+    with pytest.raises(SystemExit), saying_what_is_left(settings):
+        raise SystemExit(130)
+    assert f"stopped: version again {wanted}\n" == capsys.readouterr().err
+
+
+def test_a_complete_replay_of_a_release_that_did_not_say_so_counts_as_indexed(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    for results, wanted in (((RESULT,), False), ((RESULT,) * 2, True)):
+        record = replace(manifest_of(settings), results=results).record()
+        del record["indexed"]
+        assert ReplayManifest.of(record).indexed == wanted
 
 
 def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.signals import stopped_by_signals
+from app.cli.signals import ended_by_signals, stopped_by_signals
 from app.core.settings import PROJECT
 
 SECONDS = 30.0
@@ -87,3 +87,26 @@ def test_a_signal_stops_what_runs_until_it_is_stopped(number: signal.Signals) ->
         os.kill(os.getpid(), number)
         assert stopping.wait(SECONDS)
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_without_a_keyboard_interrupt_of_which_py4j_prints_the_stack(
+    number: signal.Signals,
+) -> None:
+    with pytest.raises(SystemExit) as ended, ended_by_signals():
+        os.kill(os.getpid(), number)
+    assert ended.value.code == 128 + number
+
+
+def test_what_is_stopped_says_so_once_however_often_it_is_asked() -> None:
+    said, heard = [], threading.Event()
+
+    def say() -> None:
+        said.append(threading.current_thread() is threading.main_thread())
+        heard.set()
+
+    with stopped_by_signals(say) as stopping:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stopping.wait(SECONDS) and heard.wait(SECONDS)
+    assert said == [False]
