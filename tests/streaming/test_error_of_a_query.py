@@ -22,6 +22,6 @@ def test_an_error_that_has_ended_a_query_is_told_with_its_offsets_and_without_it
     error = query.exception()
     assert error is not None
     assert "Logical Plan" in str(error)
-    told = str(without_plan(error))
-    assert "the disk is full" in told and "Current Committed Offsets" in told
-    assert "Logical Plan" not in told and "Project" not in told
+    text = str(without_plan(error))
+    assert "the disk is full" in text and "Current Committed Offsets" in text
+    assert "Logical Plan" not in text and "Project" not in text

@@ -99,14 +99,14 @@ def test_a_signal_ends_a_command_without_a_keyboard_interrupt_of_which_py4j_prin
 
 
 def test_what_is_stopped_says_so_once_however_often_it_is_asked() -> None:
-    said, heard = [], threading.Event()
+    in_main, heard = [], threading.Event()
 
     def say() -> None:
-        said.append(threading.current_thread() is threading.main_thread())
+        in_main.append(threading.current_thread() is threading.main_thread())
         heard.set()
 
     with stopped_by_signals(say) as stopping:
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
         assert stopping.wait(SECONDS) and heard.wait(SECONDS)
-    assert said == [False]
+    assert in_main == [False]
