@@ -14,7 +14,10 @@ from multiprocessing.process import BaseProcess
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """A process that is started inside the block has Ctrl-C blocked from its first moment on; here it has its effect after the block."""
+    """A process that is started inside the block has Ctrl-C blocked from its first moment on.
+
+    Here it is not lost: it has its effect after the block, or at once where another thread takes it.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
