@@ -30,11 +30,10 @@ from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.incidents.returns import Returns
-from models.records.records import LASTING_KINDS, NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
+from models.records.records import NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
 
-SIMULTANEOUS_NATS = math.log(
-    10
-)  # two incidents that chance lets begin so near to each other at most once in ten times are one
+# Two incidents that chance lets begin so near to each other at most once in ten times are one.
+SIMULTANEOUS_NATS = math.log(10)
 
 
 class Correlator:
@@ -236,9 +235,7 @@ class Correlator:
 
     def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident | None:
         """Open an incident, named for the first episode of the group; none for the ends of what began before: its incident has closed."""
-        if all(
-            event.status == "close" and (event.kind in LASTING_KINDS or event.start < window_end) for event in group
-        ):
+        if all(event.status == "close" and event.start < window_end for event in group):
             return None
         first = min(group, key=lambda event: (event.start, *event.order))
         name = hashlib.sha256(first.id.encode()).hexdigest()[:20]

@@ -39,9 +39,8 @@ def test_a_program_that_is_started_inside_never_sees_ctrl_c() -> None:
 def test_a_ctrl_c_meanwhile_is_not_lost() -> None:
     reached = False
     with pytest.raises(KeyboardInterrupt), interrupts.held_back():
-        signal.raise_signal(
-            signal.SIGINT
-        )  # to this thread: another one, which does not block it, would let it through at once
+        # To this thread: another one, which does not block it, would let it through at once.
+        signal.raise_signal(signal.SIGINT)
         reached = True
     assert reached
 
