@@ -16,7 +16,7 @@ from benchmarks.numpy_form import features, predictive
 from benchmarks.numpy_form.features import Hot, MeasuredFeatures
 from benchmarks.numpy_form.predictive import FeaturePrediction, Interval
 from models.core.arrays import Bools, Floats, Ints
-from models.stats import calibration_drift, per_series_calibration, rarity, reference_distribution
+from models.stats import calibration_drift, farthest, per_series_calibration, rarity, reference_distribution
 from models.univariate.features import DAY
 from models.univariate.model import LARGEST, Univariate, UnivariateScores
 from models.univariate.univariate_state import (
@@ -124,7 +124,8 @@ class NumpyUnivariate(Univariate):
         predicted = self._predictive(series, seen, mean)
         rarities = self._rarity(series, predicted)
         joined = self._joint(predicted, rarities)
-        calibrated = self._calibration(series, seen, joined, self._of_step(predicted, rarities, index))
+        far = self._far(series, predicted, mean)
+        calibrated = self._calibration(series, seen, joined, (self._of_step(predicted, rarities, index), far))
         self._store(series)
         if len(series.turned):
             lengths = self.state.hot["block_rows"][0, series.turned].copy()
@@ -201,26 +202,37 @@ class NumpyUnivariate(Univariate):
         out: Floats = np.where(recurs, 0.0, self._p.step_share * predicted.ever.surprise[STEP])
         return out
 
+    def _far(self, series: WindowSeries, predicted: PredictedFeatures, mean: Floats) -> Floats:
+        """Nats of values beyond all that their series have been, `(n,)`; notes how far the block has been."""
+        s, p, cold = series.hot, self._p, self.state.cold
+        away = np.abs(mean - predicted.expected.typical)
+        first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
+        s["block_farthest"] = np.maximum(s["block_farthest"], np.where(first, 0, farthest.grades(away)))
+        return farthest.surprisal(away, cold["blocks"][0, series.index], cold["farthest"][0, series.index])
+
     def _calibration(
-        self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores, of_step: Floats
+        self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores, least: tuple[Floats, Floats]
     ) -> CalibratedScores:
-        """Calibration stage: nats of the joined scores, `(n,)`; learns what scores are usual."""
-        s = series.hot
+        """Calibration stage: nats of the joined scores, `(n,)`; learns what scores are usual.
+
+        `least` are what steps count whatever came before, and far values in any case, `(n,)` each.
+        """
+        s, (of_step, far) = series.hot, least
         blocks = self.state.cold["blocks"][0, series.index].astype(np.float64)
         base = reference_distribution.surprisal(joined.ever, blocks, s["interval"].astype(np.float64), of_step)
-        health = joined.robust
+        base, health = np.maximum(base, far), joined.robust
         base[series.warming] = health[series.warming] = np.nan
-        score = self._calibrate_per_series(series, base, seen.seconds)
+        score = self._calibrate_per_series(series, base, far, seen.seconds)
         s["rows"] = s["rows"] + np.uint32(1)
         s["block_rows"] = np.minimum(s["block_rows"], 60_000) + np.uint16(1)
         return CalibratedScores(base, score, health)
 
-    def _calibrate_per_series(self, series: WindowSeries, base: Floats, seconds: Floats) -> Floats:
-        """Surprisal of `base` in each series, nats, `(n,)`; then learns it."""
+    def _calibrate_per_series(self, series: WindowSeries, base: Floats, far: Floats, seconds: Floats) -> Floats:
+        """Surprisal of `base` in each series, nats, `(n,)`, at least `far`; then learns it."""
         s, index = series.hot, series.index
         checked = self.state.cold["checked"]
         quantiles, tail = s["quantiles"].astype(np.float64), s["tail"].astype(np.float64)
-        score = per_series_calibration.surprisal(base, quantiles, tail)
+        score = np.maximum(per_series_calibration.surprisal(base, quantiles, tail), far)
         blocks = self.state.cold["blocks"][0, index]
         rows = s["rows"] * (blocks / (blocks + 1.0)) ** 2  # scores are others before the first blocks have ended
         forgotten = 1 - features.kept(seconds, DAY * CALIBRATION_DAYS, CALIBRATION_ROWS)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 26
+FORMAT = 27
 
 
 class SeriesTable:

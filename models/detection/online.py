@@ -70,8 +70,8 @@ class Detector:
 
     Notes
     -----
-    It fails where "normal" cannot be learnt from the series' own past: a metric that is zero but for rare bursts of any
-    size, or a series of fewer than a few hundred rows. A fault that is there from the first row is the normal.
+    It fails where "normal" cannot be learnt from the series' own past: a metric that is zero but for rare bursts of up to some
+    ten times the largest so far, or a series of fewer than a few hundred rows. A fault that is there from the first row is the normal.
 
     Examples
     --------

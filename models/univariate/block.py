@@ -15,7 +15,8 @@ from models.univariate.univariate_state import HOT
 SERIES = 128
 
 # Rows of the scratch: first the hot columns, in the order of HOT, those of `UNTOUCHED` left out.
-UNTOUCHED = ("excesses", "block_most", "hour_most", "robust_most")  # bytes: stages change them in the state
+# They are bytes: stages change them in the state.
+UNTOUCHED = ("excesses", "block_farthest", "block_most", "hour_most", "robust_most")
 _FIRST: dict[str, int] = {}
 _rows = 0
 for _name, (_, _size) in HOT.items():
@@ -40,8 +41,8 @@ TYPICAL, REACH, JOINED, JOINED_ROBUST, BASE, SCORE = range(_rows + 11, _rows + 1
 _rows += 17
 VALUES, LEASTS, DEVIATIONS, SURPRISES = range(_rows, _rows + 28, 7)
 RARITIES, ROBUST_RARITIES, ROBUST_SURPRISES, WIDES, TAILS = range(_rows + 28, _rows + 63, 7)
-OF_STEP = _rows + 63
-SCRATCH_ROWS = _rows + 64
+OF_STEP, FAR = _rows + 63, _rows + 64
+SCRATCH_ROWS = _rows + 65
 
 Scratch = Floats  # (SCRATCH_ROWS, SERIES)
 
@@ -77,6 +78,7 @@ class HotColumns(NamedTuple):
     block_chance: Array
     rows: Array
     block_rows: Array
+    block_farthest: Array
     block_most: Array
     hour_most: Array
     robust_most: Array

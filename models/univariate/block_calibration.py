@@ -51,6 +51,7 @@ def by_reference(w: Scratch, m: int) -> None:
         youth = YOUTH * (long if long < 1.0 else 1.0)
         out = out / (1.0 + youth * exp(-(age * age)))
         warming = w[b.WARMING, j] > 0
+        out = out if out > w[b.FAR, j] else w[b.FAR, j]
         w[b.BASE, j] = np.nan if warming else out
         w[b.JOINED_ROBUST, j] = np.nan if warming else w[b.JOINED_ROBUST, j]
 
@@ -79,7 +80,8 @@ def by_series(w: Scratch, m: int) -> None:
         shape, scale = PRIOR_EXCESSES + w[b.TAIL, j], PRIOR_SUM + w[b.TAIL + 1, j]
         least = shape / STEEPEST
         excess = base - w[b.QUANTILES + CHANCES - 1, j]
-        w[b.SCORE, j] = inside + shape * log1p((excess if excess > 0.0 else 0.0) / (scale if scale > least else least))
+        out = inside + shape * log1p((excess if excess > 0.0 else 0.0) / (scale if scale > least else least))
+        w[b.SCORE, j] = out if ~(out < w[b.FAR, j]) else w[b.FAR, j]  # NaN stays
 
 
 @inlined

@@ -10,6 +10,8 @@ import numpy as np
 from models.core.arrays import Array, Floats, Ints
 from models.core.compiled import inlined
 from models.stats.elementary import exp, log, log1p, power
+from models.stats.farthest import LAST as LAST_GRADE
+from models.stats.farthest import LOG_NEAREST, NEAREST, POWER, WIDTH
 from models.stats.rarity import BINS, PER_UNIT
 from models.univariate import block as b
 from models.univariate.block import HotColumns, Scratch
@@ -114,6 +116,23 @@ def rarities(
             y, row = PER_UNIT * w[b.WIDES + f, j], series[j]
             hot.robust_most[f, row] = max(hot.robust_most[f, row], np.uint8(y if y < LAST else LAST))
     unseen_rhythm(w, m, b.ROBUST_RARITIES)
+
+
+@inlined
+def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot: HotColumns) -> None:
+    """Nats of values beyond all that their series have been: see `models.stats.farthest`; notes the greatest distance of the block in the state."""
+    rows, seconds = q[WARM_UP_ROWS], q[FIRST_SECONDS]
+    for j in range(m):
+        row = series[j]
+        away = abs(w[b.X, j] - w[b.TYPICAL, j])
+        place = (log(away if away > NEAREST else NEAREST) - LOG_NEAREST) / WIDTH
+        before = np.float64(farthest[0, row])
+        nats = log(w[b.BLOCKS, j] + 1.0) + POWER * WIDTH * (place - before)
+        w[b.FAR, j] = nats if (before > 0.0) & (place > before) else 0.0
+        first = (w[b.ROWS, j] < rows) & (w[b.ROWS, j] * w[b.INTERVAL, j] < seconds)
+        grade = 0.0 if first | (away <= NEAREST) else place + 1.0
+        grade_now = np.uint8(grade if grade < LAST_GRADE else LAST_GRADE)
+        hot.block_farthest[0, row] = max(hot.block_farthest[0, row], grade_now)
 
 
 @inlined

@@ -36,10 +36,11 @@ class Rows(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of all series besides the hot columns: `blocks`, `first_value`, `checked` (its bits) of the cold part; the rarity tables and
-    their priors, and how `often` steps are surprising; the `offset` of the week."""
+    """What is known of all series besides the hot columns: `blocks`, `farthest`, `first_value`, `checked` (its bits) of the cold part; the rarity
+    tables and their priors, and how `often` steps are surprising; the `offset` of the week."""
 
     blocks: Array
+    farthest: Array
     first_value: Floats
     checked: Array
     table: Array
@@ -143,6 +144,7 @@ def step(
         block_predictive.step_ever(w, m, settings)
         block_predictive.step_robust(w, m, settings)
         block_rarity.rarities(w, m, tables, series, settings, hot)
+        block_rarity.far_values(w, m, known.farthest, series, settings, hot)
         block_rarity.join(w, m, settings)
         block_calibration.by_reference(w, m)
         block_calibration.by_series(w, m)

@@ -8,7 +8,7 @@ A step goes through five stages, each of which takes what the one before has mad
     joint         one score of all features: a norm of their rarities
     calibration   the probability of the score: in normal data of all kinds (`reference_distribution`), or what a step
                   counts whatever came before; then in the series itself (`per_series_calibration`), with a check
-                  of the result (`calibration_drift`)
+                  of the result (`calibration_drift`). A value far beyond all before counts as much in any case (`farthest`)
 
 The two memories answer two questions. *Was it ever so in this series?* learns everything, so that a repeat is less surprising; *is it
 healthy now?* hardly learns outliers (robust). Alarms are decided in `models.detection`.
@@ -178,7 +178,7 @@ class Univariate:
         cold, tables = self.state.cold, self._tables
         checked = cold["checked"].view(np.uint16)
         of_rarity = tables.table, tables.prior, tables.often, tables.robust, tables.robust_prior
-        return Known(cold["blocks"], cold["first_value"], checked, *of_rarity, tables.of_week)
+        return Known(cold["blocks"], cold["farthest"], cold["first_value"], checked, *of_rarity, tables.of_week)
 
     def preview(self, rows: Ints) -> Preview:
         """What series `rows`, of which each has had a row, would score in their next window."""

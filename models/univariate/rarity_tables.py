@@ -92,6 +92,8 @@ class RarityTables:
         before = cold["robust_before"][:, rows]
         rarity.add_block(cold["robust_counts"], robust, rows, number, held, before)
         cold["robust_before"][:, rows] = rarity.greatest(before, robust)
+        cold["farthest"][:, rows] = np.maximum(cold["farthest"][:, rows], hot["block_farthest"][:, rows])
+        hot["block_farthest"][:, rows] = 0
         hot["block_most"][:, rows] = 0
         hot["robust_most"][:, rows] = 0
         hot["block_rows"][0, rows] = 0

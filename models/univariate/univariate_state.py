@@ -59,12 +59,14 @@ HOT: dict[str, tuple[str, int]] = {
     "block_chance": ("f4", 1),  # sum of the block's probabilities
     "rows": ("u4", 1),
     "block_rows": ("u2", 1),
+    "block_farthest": ("u1", 1),  # grade of the greatest distance from the typical value: see `farthest`
     "block_most": ("u1", N_TABLES),
     "hour_most": ("u1", N_TABLES),
     "robust_most": ("u1", N_ROBUST),
 }
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
+    "farthest": ("u1", (1,)),  # grade of the greatest distance in blocks that have ended
     "checked": ("f2", (3,)),  # check of the calibration: see `calibration_drift`
     "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("u2", (N_TABLES, rarity.BINS)),
