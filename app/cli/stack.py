@@ -35,7 +35,7 @@ def down(config: Config = None, as_json: Json = False) -> None:
 
 
 def status(config: Config = None, as_json: Json = False) -> None:
-    """What of the embedded stack runs, where, and whether it answers."""
+    """What of the embedded stack runs, where, and whether it answers; why it stopped where nobody asked it to."""
     from app.embedded import stack  # loads Kafka's client
 
     found = stack.status(load(config).home)
@@ -54,4 +54,7 @@ def status(config: Config = None, as_json: Json = False) -> None:
         for name, server in servers.items()
         if server is not None
     ]
-    print_table(f"embedded stack in {found.home}: {found.phase}", ["server", "address", "version", "", "data"], rows)
+    why = f": {found.reason}" if found.reason else ""
+    print_table(
+        f"embedded stack in {found.home}: {found.phase}{why}", ["server", "address", "version", "", "data"], rows
+    )

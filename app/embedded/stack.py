@@ -22,12 +22,25 @@ from kafka.errors import KafkaError
 
 from app.core import private_files
 from app.core.errors import StackError
+from app.core.file_lock import file_lock
 from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
 from app.embedded.elasticsearch import cluster_health
 from app.embedded.jars import PROJECT, ensure_jars
 from app.embedded.jvm import logged_reason
-from app.embedded.stack_state import Addresses, ProcessId, ServiceState, StackState, address, addresses, read_state
+from app.embedded.stack_state import (
+    Addresses,
+    ProcessId,
+    ServiceState,
+    StackState,
+    address,
+    addresses,
+    lock_file,
+    log_file,
+    read_state,
+    state_file,
+    write_state,
+)
 from app.embedded.supervisor import Task, end_leftovers
 from app.supervision.parent import PYTHON
 from app.supervision.processes import python_path
@@ -82,7 +95,10 @@ class ServiceStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """`phase` is starting, ready or stopped; `owner_pid` the process that the stack ends with, if there is one."""
+    """`phase` is starting, ready or stopped; `owner_pid` the process that the stack ends with, if there is one.
+
+    `reason` is why it stopped without being asked to, and where the log is; None until it does, and after the next start or `down`.
+    """
 
     home: Path
     phase: str
@@ -92,6 +108,7 @@ class StackStatus:
     owner_pid: int | None
     kafka: ServiceStatus | None
     elasticsearch: ServiceStatus | None
+    reason: str | None = None
 
 
 def up(stack: Stack, detach: bool = True, report: Report = silent) -> Addresses:
@@ -152,7 +169,21 @@ def down(home: Path, report: Report = silent) -> bool:
     if left:
         msg = f"the stack in {home} did not end: processes {left} still run"
         raise StackError(msg)
+    try:
+        _forget_reason(home.resolve())
+    except OSError as error:  # a full disk: what had to be stopped is
+        report(
+            f"{state_file(home)} cannot be written, so `kappa status` goes on saying why the stack had stopped: {error}"
+        )
     return supervisor is not None
+
+
+def _forget_reason(home: Path) -> None:
+    """A stack that was asked to stop has no other reason. Where another process starts one meanwhile, the state is its own."""
+    with file_lock(lock_file(home), 0.0) as held:
+        state = read_state(home) if held else None
+        if state and state.stopped() != state:
+            write_state(home, state.stopped())
 
 
 def status(home: Path) -> StackStatus:
@@ -171,7 +202,16 @@ def status(home: Path) -> StackStatus:
         owner_pid=state.owner.pid if running and state.owner else None,
         kafka=services.get("kafka"),
         elasticsearch=services.get("elasticsearch"),
+        reason=None if running else _reason(home, state),
     )
+
+
+def _reason(home: Path, state: StackState) -> str | None:
+    """Why a stack that does not run has stopped without being asked to, in a sentence; None where it was asked to."""
+    reason = state.reason
+    if state.phase != "stopped":
+        reason = "its supervisor ended before it could stop anything: it was killed, or the machine went down"
+    return f"{reason}; the supervisor's log is {log_file(home)}" if reason else None
 
 
 def _service_status(home: Path, name: str, service: ServiceState, supervised: bool) -> ServiceStatus:
@@ -254,7 +294,7 @@ def _launch(stack: Stack, owner: ProcessId | None, report: Report) -> "subproces
         owner_pid=owner.pid if owner else None,
         owner_started=owner.started if owner else None,
     )
-    with (logs / "supervisor.log").open("ab") as log:
+    with log_file(home).open("ab") as log:
         return subprocess.Popen(
             [*PYTHON, "app.embedded.supervisor", task.to_json()],
             env=os.environ | {"PYTHONPATH": python_path()},
@@ -281,8 +321,7 @@ def _await_ready(supervisor: "subprocess.Popen[bytes]", stack: Stack, report: Re
             found = addresses(home)
             if found:
                 return found
-    log = home / "logs" / "supervisor.log"
-    msg = f"the stack in {home} ended while it started: {logged_reason(log)}"
+    msg = f"the stack in {home} ended while it started: {logged_reason(log_file(home))}"
     raise StackError(msg)
 
 

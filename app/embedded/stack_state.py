@@ -52,19 +52,23 @@ class ServiceState:
 
 @dataclass(frozen=True)
 class StackState:
-    """The state of the stack. The file stays when the stack has ended: the next start takes the same ports."""
+    """The state of the stack. The file stays when the stack has ended: the next start takes the same ports.
+
+    `reason` is why a stopped stack could not go on; empty where it was asked to stop.
+    """
 
     phase: str  # starting | ready | stopped
     supervisor: ProcessId | None = None
     owner: ProcessId | None = None  # the process with which the stack ends; None for a detached one
     services: dict[str, ServiceState] = field(default_factory=dict)
+    reason: str = ""
 
     def supervised(self) -> bool:
         """Whether its supervisor runs."""
         return self.supervisor is not None and self.supervisor.alive()
 
     def stopped(self) -> "StackState":
-        """The same without its processes."""
+        """The same without its processes, and without a reason."""
         return StackState("stopped", services={name: replace(one, process=None) for name, one in self.services.items()})
 
     def processes(self) -> list[ProcessId]:
@@ -84,6 +88,16 @@ class Addresses:
 def state_file(home: Path) -> Path:
     """Where the state is written."""
     return home / "stack.json"
+
+
+def lock_file(home: Path) -> Path:
+    """The lock that the supervisor of a stack holds."""
+    return home / "stack.lock"
+
+
+def log_file(home: Path) -> Path:
+    """The log of the supervisor."""
+    return home / "logs" / "supervisor.log"
 
 
 def read_state(home: Path) -> StackState | None:
@@ -131,7 +145,9 @@ def _state(raw: dict[str, Any]) -> StackState:
         name: ServiceState(**{**service, "process": _process(service["process"])})
         for name, service in raw["services"].items()
     }
-    return StackState(raw["phase"], _process(raw["supervisor"]), _process(raw["owner"]), services)
+    return StackState(
+        raw["phase"], _process(raw["supervisor"]), _process(raw["owner"]), services, raw.get("reason", "")
+    )
 
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:

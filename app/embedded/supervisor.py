@@ -41,7 +41,7 @@ from app.embedded.elasticsearch import (
 from app.embedded.jars import Jars
 from app.embedded.jvm import Jvm, JvmCommand
 from app.embedded.kafka import kafka_answers, kafka_command, kafka_version, start_kafka, stop_kafka
-from app.embedded.stack_state import ProcessId, ServiceState, StackState, read_state, write_state
+from app.embedded.stack_state import ProcessId, ServiceState, StackState, lock_file, read_state, write_state
 from app.supervision.policy import RestartLimits, RestartPolicy
 
 _LOCK_WAIT_SECONDS = 3.0
@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
     # A Java process that ends is reported in a line; py4j would add a stack trace for each of its connections.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     home = Path(task.home)
-    with _stop_signals() as stop_pipe, file_lock(home / "stack.lock", _LOCK_WAIT_SECONDS) as held:
+    with _stop_signals() as stop_pipe, file_lock(lock_file(home), _LOCK_WAIT_SECONDS) as held:
         if not held:
             _send({"busy": True})
             return 1
@@ -153,24 +153,27 @@ class Supervisor:
         self.services: dict[str, ServiceState] = {}
 
     def run(self) -> None:
-        """Returns when everything is stopped; StackError where it could not start."""
+        """Returns when everything is stopped; StackError where it could not start, or not go on: the state keeps why."""
         earlier = read_state(self.home)
         if earlier:
             end_leftovers(earlier)
         servers = _servers(self.task, self.home)
-        self.services = _choose_ports(servers, earlier)
-        known = earlier.services if earlier else {}
+        known, reason = earlier.services if earlier else {}, ""
         try:
+            self.services = _choose_ports(servers, earlier)
             self._launch(servers)
             if self._boot(servers):
                 self._write("ready")
                 _send({"ready": True})
                 _release_starter()
                 _log(f"stopping: {self._watch(servers)}")
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            raise
         finally:
             _stop(servers, self.jvms, self.handles)
             stopped = {name: replace(service, process=None) for name, service in (known | self.services).items()}
-            write_state(self.home, StackState("stopped", services=stopped))
+            write_state(self.home, StackState("stopped", services=stopped, reason=reason))
 
     def _launch(self, servers: dict[str, Server]) -> None:
         for name, server in servers.items():

@@ -23,7 +23,7 @@ from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.search.mappings import has_templates
 from app.search.old_names import refuse_old_names
-from app.versions import locks, violations
+from app.versions import locks, lost_checkpoints, violations
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation
@@ -158,6 +158,7 @@ def started_jobs(
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
+    lost_checkpoints.warn_before_start(settings, checkpoints)
 
     def alive() -> None:
         health.parent.alive()

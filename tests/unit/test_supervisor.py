@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -14,11 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli.main import app
 from app.core.errors import StackError
-from app.embedded import supervisor
+from app.core.file_lock import file_lock
+from app.embedded import stack, supervisor
 from app.embedded.jvm import JvmCommand
-from app.embedded.stack_state import ProcessId, ServiceState, StackState, addresses, read_state, write_state
+from app.embedded.stack_state import (
+    ProcessId,
+    ServiceState,
+    StackState,
+    addresses,
+    lock_file,
+    read_state,
+    write_state,
+)
 from app.embedded.supervisor import Server, Supervisor, Task
 from app.supervision.policy import RestartLimits
 
@@ -137,6 +149,68 @@ def test_a_server_that_never_comes_up_again_ends_the_stack_with_a_reason(run: An
     assert len(starts) == QUICK.most_in_vain
 
 
+def shown(home: Path, *options: str) -> str:
+    """What `kappa status` prints of a home."""
+    found = CliRunner().invoke(app, ["status", *options], env={"KAPPA_HOME": str(home), "COLUMNS": "80"})
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_status_says_why_a_stack_gave_up_until_it_is_started_again_or_taken_down(run: Any, tmp_path: Path) -> None:
+    def start(jvm: IdleServer) -> str:
+        raise StackError("idle: did not start: no space left (log: idle.log)")
+
+    def started_once(jvm: IdleServer) -> str:
+        first.append(jvm.process.pid)
+        if len(first) > 1:
+            return start(jvm)
+        threading.Timer(0.05, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+        return "up"
+
+    def going(jvm: IdleServer) -> str:
+        reasons.append(stack.status(tmp_path).reason)
+        os.write(ours.stop_writing, b"x")
+        return "up"
+
+    first: list[int] = []
+    with pytest.raises(StackError):
+        run(started_once).run()
+    sentence = (
+        "gave up: Idle has ended 3 times in a row soon after its start; idle: did not start: no space left (log: idle.log); "
+        f"the supervisor's log is {tmp_path / 'logs' / 'supervisor.log'}"
+    )
+    assert f"stopped: {sentence}\n" in shown(tmp_path)
+    assert json.loads(shown(tmp_path, "--json"))["reason"] == sentence
+
+    reasons: list[str | None] = []
+    ours = run(going)
+    ours.run()
+    assert [*reasons, stack.status(tmp_path).reason] == [None, None]
+
+    with pytest.raises(StackError):
+        run(start).run()
+    assert "no space left" in (stack.status(tmp_path).reason or "")
+    assert not stack.down(tmp_path)
+    assert shown(tmp_path).splitlines()[0].endswith(": stopped")
+    assert json.loads(shown(tmp_path, "--json"))["reason"] is None
+
+
+def test_status_says_that_a_supervisor_was_killed(tmp_path: Path) -> None:
+    me = ProcessId.of(os.getpid())
+    write_state(tmp_path, StackState("ready", replace(me, started=me.started - 60)))
+    assert "its supervisor ended before it could stop anything" in (stack.status(tmp_path).reason or "")
+    stack.down(tmp_path)
+    assert stack.status(tmp_path).reason is None
+
+
+def test_a_start_while_a_stack_is_taken_down_keeps_its_own_state(tmp_path: Path) -> None:
+    state = StackState("stopped", reason="its disk was full")
+    write_state(tmp_path, state)
+    with file_lock(lock_file(tmp_path), 0.0):
+        stack.down(tmp_path)
+        assert read_state(tmp_path) == state
+
+
 def test_a_stop_while_a_server_waits_for_its_next_start_is_followed(
     run: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -160,6 +234,7 @@ def test_a_copy_of_a_folder_whose_stack_runs_has_a_stack_that_is_stopped(tmp_pat
     write_state(home, running)
     copied = Path(shutil.copytree(home, tmp_path / "copied"))
     assert addresses(copied) is None
+    assert stack.status(copied).reason is None
     assert read_state(copied) == running.stopped()
     assert not running.stopped().processes()
     assert read_state(home.rename(tmp_path / "renamed")) == running
