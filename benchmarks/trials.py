@@ -30,8 +30,8 @@ SCORING = {
         "gauge_episodes", "host_score", "table_score",
     ),
     "models/stats": (
-        "calibration_drift", "elementary", "normal_gamma", "per_series_calibration", "rarity", "reference_distribution", "regression",
-        "run_length",
+        "calibration_drift", "elementary", "farthest", "normal_gamma", "per_series_calibration", "rarity", "reference_distribution",
+        "regression", "run_length",
     ),
     "models/univariate": ("*",),
     "benchmarks/numpy_form": ("*",),

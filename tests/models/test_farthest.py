@@ -56,7 +56,7 @@ def bursts(seconds: float, hours: int) -> Floats:
 
 @pytest.mark.parametrize("seconds", [10.0, 60.0])
 def test_a_thousand_times_as_far_as_ever_is_novel_however_often_there_were_bursts(seconds: float) -> None:
-    x = bursts(seconds, 30)
+    x = bursts(seconds, 18)
     found = {}
     for times in (1.0, 1000.0):
         detector = Detector(window_seconds=seconds)
