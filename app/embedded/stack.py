@@ -229,7 +229,8 @@ def _service_status(home: Path, name: str, service: ServiceState, supervised: bo
 
 def _kafka_answers(port: int) -> bool:
     try:
-        client = KafkaAdminClient(bootstrap_servers=f"{LOOPBACK}:{port}", request_timeout_ms=3000)
+        waits = {"request_timeout_ms": 3000, "bootstrap_timeout_ms": 3000}
+        client = KafkaAdminClient(bootstrap_servers=f"{LOOPBACK}:{port}", **waits)
         try:
             return bool(client.describe_cluster()["brokers"])
         finally:
