@@ -162,18 +162,21 @@ class NumpyUnivariate(Univariate):
 
     def _rarity(self, series: WindowSeries, predicted: PredictedFeatures) -> FeatureRarities:
         """Rarity stage: -ln of how often each series has been as surprising, nats, `(features, n)`; notes the surprises of the block."""
-        s, p, surprise = series.hot, self._p, predicted.ever.surprise
+        s, surprise = series.hot, predicted.ever.surprise
         down = predicted.ever.deviation < 0
         ever = self._look_up_ever(surprise, down, series.index)
         robust = self._look_up_robust(predicted.robust.surprise, series.index)
         unseen = predictive.first_day(s)
         for rare in (ever, robust):
             rare[RHYTHM, unseen] = 0.0
-        # A block of first rows alone would count as one without surprises.
-        first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
-        note(s, np.where(first, 0.0, surprise), down)
+        note(s, np.where(self._is_first(s), 0.0, surprise), down)
         s["robust_most"] = np.maximum(s["robust_most"], rarity.bins(predicted.robust.surprise))
         return FeatureRarities(ever, robust)
+
+    def _is_first(self, s: Hot) -> Bools:
+        """Which rows are some of the first of their series, which are no measure of what is usual, `(n,)`."""
+        first: Bools = (s["rows"] < self._p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * self._p.first_minutes)
+        return first
 
     def _look_up_ever(self, surprise: Floats, down: Bools, index: Ints) -> Floats:
         """Rarities of surprises in their direction, `(features, n)`, nats; `down` says which are downward."""
@@ -204,10 +207,9 @@ class NumpyUnivariate(Univariate):
 
     def _far(self, series: WindowSeries, predicted: PredictedFeatures, mean: Floats) -> Floats:
         """Nats of values beyond all that their series have been, `(n,)`; notes how far the block has been."""
-        s, p, cold = series.hot, self._p, self.state.cold
+        s, cold = series.hot, self.state.cold
         away = np.abs(mean - predicted.expected.typical)
-        first = (s["rows"] < p.warm_up_rows) & (s["rows"] * s["interval"] < 60 * p.first_minutes)
-        s["block_farthest"] = np.maximum(s["block_farthest"], np.where(first, 0, farthest.grades(away)))
+        s["block_farthest"] = np.maximum(s["block_farthest"], np.where(self._is_first(s), 0, farthest.grades(away)))
         return farthest.surprisal(away, cold["blocks"][0, series.index], cold["farthest"][0, series.index])
 
     def _calibration(

@@ -84,12 +84,17 @@ def unseen_rhythm(w: Scratch, m: int, to: int) -> None:
 
 
 @inlined
+def is_first(rows: float, interval: float, q: Floats) -> bool:
+    """Whether a row is one of the first of its series, which are no measure of what is usual: a block of them alone would count as an ordinary one."""
+    return (rows < q[WARM_UP_ROWS]) & (rows * interval < q[FIRST_SECONDS])
+
+
+@inlined
 def rarities(
     w: Scratch, m: int, tables: tuple[Array, Array, Array, Array, Array], series: Ints, q: Floats, hot: HotColumns
 ) -> None:
     """Rarities by both memories; notes the greatest surprises of the block and the hour in the state."""
     table, prior, often, robust, robust_prior = tables
-    rows, seconds = q[WARM_UP_ROWS], q[FIRST_SECONDS]
     for f in range(N_FEATURES):
         for j in range(m):
             w[b.WIDES + f, j] = log1p(w[b.SURPRISES + f, j])
@@ -97,9 +102,7 @@ def rarities(
     unseen_rhythm(w, m, b.RARITIES)
     of_steps(w, m, often, series, q)
     for j in range(m):
-        # A block of first rows alone would count as one without surprises.
-        first = (w[b.ROWS, j] < rows) & (w[b.ROWS, j] * w[b.INTERVAL, j] < seconds)
-        w[b.SPARE, j] = 0.0 if first else 1.0
+        w[b.SPARE, j] = 0.0 if is_first(w[b.ROWS, j], w[b.INTERVAL, j], q) else 1.0
     for f in range(N_FEATURES):
         other = downward(f)
         for j in range(m):
@@ -121,7 +124,6 @@ def rarities(
 @inlined
 def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot: HotColumns) -> None:
     """Nats of values beyond all that their series have been: see `models.stats.farthest`; notes the greatest distance of the block in the state."""
-    rows, seconds = q[WARM_UP_ROWS], q[FIRST_SECONDS]
     for j in range(m):
         row = series[j]
         away = abs(w[b.X, j] - w[b.TYPICAL, j])
@@ -129,8 +131,8 @@ def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot
         before = np.float64(farthest[0, row])
         nats = log(w[b.BLOCKS, j] + 1.0) + POWER * WIDTH * (place - before)
         w[b.FAR, j] = nats if (before > 0.0) & (place > before) else 0.0
-        first = (w[b.ROWS, j] < rows) & (w[b.ROWS, j] * w[b.INTERVAL, j] < seconds)
-        grade = 0.0 if first | (away <= NEAREST) else place + 1.0
+        none = is_first(w[b.ROWS, j], w[b.INTERVAL, j], q) | (away <= NEAREST)
+        grade = 0.0 if none else place + 1.0
         grade_now = np.uint8(grade if grade < LAST_GRADE else LAST_GRADE)
         hot.block_farthest[0, row] = max(hot.block_farthest[0, row], grade_now)
 
