@@ -86,7 +86,8 @@ def unseen_rhythm(w: Scratch, m: int, to: int) -> None:
 @inlined
 def is_first(rows: float, interval: float, q: Floats) -> bool:
     """Whether a row is one of the first of its series, which tell nothing of what is usual: a block of them alone would count as an ordinary one."""
-    return (rows < q[WARM_UP_ROWS]) & (rows * interval < q[FIRST_SECONDS])
+    first: bool = (rows < q[WARM_UP_ROWS]) & (rows * interval < q[FIRST_SECONDS])
+    return first
 
 
 @inlined
