@@ -7,16 +7,20 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from time import time
 from typing import Any
 
 import psutil
+import structlog
 
 from app.collector.log_tail import LogTail, log_event
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis, wall_clock
 from app.kafka.producer import DAY_MS, BoundedProducer
+
+log = structlog.get_logger()
 
 Clock = Callable[[], int]  # epoch milliseconds
 MOST_MOUNTS, MOST_DEVICES = 16, 32
@@ -62,10 +66,11 @@ class MachineMetrics:
     def __init__(self) -> None:
         """Nothing is read yet."""
         self._cpu_before: Any = None
+        self._left_out: set[str] = set()  # kinds of devices of which a warning was logged
 
     def read(self) -> list[Reading]:
         """All readings of this moment; what the system does not let us see is left out."""
-        parts = (self._cpu, _memory, _load, _disks, _network, _system)
+        parts = (self._cpu, _memory, _load, self._disks, self._network, _system)
         return [reading for part in parts for reading in part()]
 
     def _cpu(self) -> Iterator[Reading]:
@@ -87,6 +92,41 @@ class MachineMetrics:
         for mode, seconds in spent.items():
             yield Reading("system.cpu.time.percent", round(100 * seconds / total, 2), {"mode": mode})
 
+    def _disks(self) -> Iterator[Reading]:
+        for mount in _mounts():
+            try:
+                used = psutil.disk_usage(mount).percent
+            except OSError:  # unplugged, or not ours to see
+                continue
+            yield Reading("system.disk.used.percent", used, {"mount": mount})
+        counters = psutil.disk_io_counters(perdisk=True) or {}
+        names = [name for name in counters if not name.startswith(("loop", "ram"))]
+        for device in self._measured("disks", names, Path("/sys/block")):
+            io = counters[device]
+            yield Reading("system.disk.read.bytes", io.read_bytes, {"device": device}, counter=True)
+            yield Reading("system.disk.write.bytes", io.write_bytes, {"device": device}, counter=True)
+
+    def _network(self) -> Iterator[Reading]:
+        counters = psutil.net_io_counters(pernic=True)
+        for device in self._measured("interfaces", [name for name in counters if name != "lo"], Path("/sys/class/net")):
+            io, labels = counters[device], {"device": device}
+            yield Reading("system.network.receive.bytes", io.bytes_recv, labels, counter=True)
+            yield Reading("system.network.transmit.bytes", io.bytes_sent, labels, counter=True)
+            yield Reading("system.network.errors", io.errin + io.errout + io.dropin + io.dropout, labels, counter=True)
+
+    def _measured(self, kind: str, names: Sequence[str], folder: Path) -> list[str]:
+        """The devices that are measured, of many those with hardware behind them first; says once that there are more."""
+        found = first_devices(names, lambda name: (folder / name / "device").exists())
+        if len(found) < len(names) and kind not in self._left_out:
+            self._left_out.add(kind)
+            log.warning(f"some {kind} are not measured", measured=len(found), left_out=len(names) - len(found))
+        return found
+
+
+def first_devices(names: Iterable[str], has_hardware: Callable[[str], bool]) -> list[str]:
+    """`MOST_DEVICES` at most, in the order of their names: all with hardware behind them before partitions, and interfaces of containers."""
+    return sorted(sorted(names, key=lambda name: (not has_hardware(name), name))[:MOST_DEVICES])
+
 
 def _memory() -> Iterator[Reading]:
     memory, swap = psutil.virtual_memory(), psutil.swap_memory()
@@ -102,19 +142,6 @@ def _load() -> Iterator[Reading]:
         yield Reading(f"system.load.{minutes}m", round(value, 2))
 
 
-def _disks() -> Iterator[Reading]:
-    for mount in _mounts():
-        try:
-            used = psutil.disk_usage(mount).percent
-        except OSError:  # unplugged, or not ours to see
-            continue
-        yield Reading("system.disk.used.percent", used, {"mount": mount})
-    for device, io in sorted((psutil.disk_io_counters(perdisk=True) or {}).items())[:MOST_DEVICES]:
-        if not device.startswith(("loop", "ram")):
-            yield Reading("system.disk.read.bytes", io.read_bytes, {"device": device}, counter=True)
-            yield Reading("system.disk.write.bytes", io.write_bytes, {"device": device}, counter=True)
-
-
 def _mounts() -> list[str]:
     """One mount point for each device, the shortest; `/` always, because a container may list no device."""
     by_device: dict[str, str] = {}
@@ -123,15 +150,6 @@ def _mounts() -> list[str]:
             known = by_device.get(part.device, part.mountpoint)
             by_device[part.device] = min(known, part.mountpoint, key=len)
     return sorted({os.sep, *by_device.values()})[:MOST_MOUNTS]
-
-
-def _network() -> Iterator[Reading]:
-    for device, io in sorted(psutil.net_io_counters(pernic=True).items())[:MOST_DEVICES]:
-        if device != "lo":
-            labels = {"device": device}
-            yield Reading("system.network.receive.bytes", io.bytes_recv, labels, counter=True)
-            yield Reading("system.network.transmit.bytes", io.bytes_sent, labels, counter=True)
-            yield Reading("system.network.errors", io.errin + io.errout + io.dropin + io.dropout, labels, counter=True)
 
 
 def _system() -> Iterator[Reading]:

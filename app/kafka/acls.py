@@ -50,7 +50,7 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
         # `kappa run notify` as a process of its own.
         "notifiers": [
             *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("incidents", "novelties")),
-            *(Right(("Read",), f"{prefix}{kind}") for kind in ("labels", RULES, EARLY)),
+            *(Right(("Read",), f"{prefix}{kind}") for kind in ("labels", RULES, EARLY, QUARANTINE)),
             Right(("Read", "Write"), f"{prefix}{DELIVERIES}"),
         ],
         # `kappa run early`: what agents write, the jobs' bounds and what settles alarms.

@@ -18,12 +18,12 @@ LIMITS_MS = 600_000  # how long after a limit left something out
 @dataclass(frozen=True)
 class ChainState:
     """What is known at a moment. `behind_seconds`: the age of the last window that all shards have scored, or of this process where
-    there is none. `health`: what processes with jobs say; `silent`: how many that did say so do not any more.
+    there is none. `health`: what processes with jobs say; `silent`: the jobs for which a process has answered, and none does now.
     """
 
     behind_seconds: float
     health: Sequence[Mapping[str, Any]] = ()
-    silent: int = 0
+    silent: Sequence[str] = ()
 
 
 @dataclass
@@ -64,11 +64,13 @@ class ChainAlerts:
             )
         jobs = {name: job for one in state.health for name, job in one["jobs"].items() if isinstance(job, Mapping)}
         sick = sorted(name for name, job in jobs.items() if job.get("healthy") is not True)
-        if sick:
-            found[UNHEALTHY] = f"{', '.join(sick)}: no progress"
-        elif state.silent:
-            found[UNHEALTHY] = "a process that runs jobs does not answer any more"
-        kept = sum(number(one, "quarantined") for one in state.health)
+        unhealthy = [f"{', '.join(sick)}: no progress"] if sick else []
+        unhealthy += [f"{', '.join(state.silent)}: the process does not answer any more"] if state.silent else []
+        if unhealthy:
+            found[UNHEALTHY] = "; ".join(unhealthy)
+        kept = max(
+            (number(one, "quarantined") for one in state.health), default=0
+        )  # each says how many there are in all
         if kept:
             found[QUARANTINE] = f"{kept:.0f} records are in quarantine: `kappa quarantine list`"
         violations = sum(

@@ -43,7 +43,7 @@ class ChainWatch:
         self._alerts = ChainAlerts(settings.notify.behind_seconds)
         self._started, self._looked = clock(), 0
         self._watermarks = ShardWatermarks()
-        self._answered: set[str] = set()
+        self._answered: set[str] = set()  # jobs for which a process has answered
         self._thread = threading.Thread(target=self._run, name="notify chain", daemon=True)
 
     def start(self) -> None:
@@ -56,8 +56,10 @@ class ChainWatch:
             self._thread.join(seconds)
 
     def _run(self) -> None:
+        version = ""
         while not self._ending.is_set():
-            version = self._serves.version()
+            if version != self._serves.version():
+                version, self._answered = self._serves.version(), set()
             own = self._settings.model_copy(update={"version": version})
             try:
                 with open_consumer(own, auto_offset_reset="latest") as consumer:
@@ -91,11 +93,10 @@ class ChainWatch:
             return
         self._looked = now
         behind = self._watermarks.behind(now / 1000)
-        answers = {address: health_at(address) for address in addresses(own)}
-        healths = [found for found in answers.values() if found is not None]
-        self._answered |= {address for address, found in answers.items() if found is not None}
-        silent = sum(answers.get(address) is None for address in self._answered)
-        if healths:  # a process that is started again may have another address
-            self._answered, silent = {address for address, found in answers.items() if found is not None}, 0
+        answers = (health_at(address) for address in addresses(own))
+        healths = [found for found in answers if found is not None]
+        answering = {name for found in healths for name in found["jobs"]}
+        self._answered |= answering
+        silent = sorted(self._answered - answering)
         known = (now - self._started) / 1000 if behind is None else behind
         self._on_alerts(self._alerts.look(ChainState(known, healths, silent), now))

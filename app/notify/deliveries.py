@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import structlog
 from kafka import TopicPartition
@@ -31,14 +33,17 @@ MOST_BYTES = 16_384
 TOPIC = re.compile(r"[A-Za-z0-9._-]{0,249}")  # a name that Kafka takes; empty of what is about no record
 TRY_SECONDS = 10.0
 MOST_KNOWN = 100_000  # deliveries of closed incidents that are remembered
+MOST_UNRECORDED, MOST_AT_ONCE = 10_000, 500  # deliveries that wait for Kafka, and that are appended together
+
+Recorded = Callable[[], None]
 
 
 @dataclass
 class Remembered:
-    """What the topic says: the last delivery of each incident to each channel, when the first was, and what has been dealt with."""
+    """What the topic says: the last delivery of each incident to each channel, when each route first led to one, and what has been dealt with."""
 
     last: dict[tuple[str, str], Delivery] = field(default_factory=dict)
-    first_at: dict[tuple[str, str], int] = field(default_factory=dict)  # epoch ms
+    routed_at: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)  # by route, epoch ms
     until: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, record: Delivery | DeliveriesUntil) -> None:
@@ -49,11 +54,11 @@ class Remembered:
         key = (record.channel, record.incident)
         self.last.pop(key, None)
         self.last[key] = record
-        self.first_at.setdefault(key, record.at)
+        self.routed_at.setdefault(key, {}).setdefault(record.why, record.at)
         if len(self.last) > 2 * MOST_KNOWN:
             closed = [known for known, one in self.last.items() if one.status == "close"]
             for known in closed[:-MOST_KNOWN]:
-                del self.last[known], self.first_at[known]
+                del self.last[known], self.routed_at[known]
 
 
 def read_back(settings: Settings) -> Remembered:
@@ -92,27 +97,61 @@ def record_of(value: bytes | None) -> Delivery | DeliveriesUntil | None:
 
 
 class DeliveryLog:
-    """Appends to the topic; may be used by several threads. While Kafka is away, appending waits."""
+    """Appends to the topic, in a thread of its own: while Kafka is away channels go on sending. May be used by several threads."""
 
     def __init__(self, settings: Settings, stopping: threading.Event) -> None:
-        """`stopping` ends the waiting."""
+        """`stopping` ends waiting for Kafka."""
         self._options, self._topic, self._stopping = client_options(settings), settings.topic(DELIVERIES), stopping
-        self._lock = threading.Lock()
+        self._lock, self._changed = threading.Lock(), threading.Condition()
+        self._waiting: deque[tuple[Delivery, Recorded]] = deque()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="notify deliveries", daemon=True)
         self._producer: BoundedProducer | None = None
 
-    def append(self, *records: Delivery | DeliveriesUntil, patiently: bool = False) -> bool:
-        """Append records and wait until Kafka has them; `patiently` until it is there. False where it has not got them."""
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, delivery: Delivery, recorded: Recorded) -> bool:
+        """Have a delivery appended; `recorded` is called when Kafka has it. Where MOST_UNRECORDED wait it waits, too. False: it is stopping."""
+        with self._changed:
+            while len(self._waiting) >= MOST_UNRECORDED:
+                if self._stopping.is_set():
+                    return False
+                self._changed.wait(1.0)
+            self._waiting.append((delivery, recorded))
+            self._changed.notify_all()
+        return True
+
+    def append(self, *records: Delivery | DeliveriesUntil) -> bool:
+        """Append records and wait until Kafka has them. False where it has not got them."""
         values = [(key_of(one), json.dumps(plain(one), ensure_ascii=False).encode()) for one in records]
-        while True:
-            with self._lock:
-                try:
-                    self._append(values)
-                    return True
-                except KappaError as error:
-                    log.warning("deliveries cannot be recorded now", error=str(error))
-                    self._drop()
-            if not patiently or self._stopping.wait(1.0):
+        with self._lock:
+            try:
+                self._append(values)
+            except KappaError as error:
+                log.warning("deliveries cannot be recorded now", error=str(error))
+                self._drop()
                 return False
+        return True
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closing:
+                    self._changed.wait(1.0)
+                some = list(islice(self._waiting, MOST_AT_ONCE))
+            if not some:
+                return
+            if self.append(*(delivery for delivery, _ in some)):
+                for _, recorded in some:
+                    recorded()
+                with self._changed:
+                    for _ in some:
+                        self._waiting.popleft()
+                    self._changed.notify_all()
+            elif self._closing or self._stopping.wait(1.0):
+                return
 
     def _append(self, records: list[tuple[bytes, bytes]]) -> None:
         if self._producer is None:
@@ -127,8 +166,13 @@ class DeliveryLog:
             self._producer.close(0.0)
         self._producer = None
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self, seconds: float) -> None:
+        """Append what waits, once and for so long at most, and close the connection. What is not recorded is sent again at the next start."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
         with self._lock:
             self._drop()
 

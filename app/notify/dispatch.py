@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -98,8 +98,8 @@ class Dispatch:
         for thread in ends:
             self._end_alarm(thread, read.place)
         for step in steps:
-            if step.status == "open":
-                self.escalation.opened(read.key, incident, read.place, step.why, self._clock())
+            if step.status != "close":
+                self.escalation.notified(read.key, incident, read.place, step.why, self._clock())
             self._queue(step, incident, read.key, read.place)
         if incident.status == "close":
             with self._lock:
@@ -137,11 +137,9 @@ class Dispatch:
             self._hold(channel, item, held)
 
     def _end_alarm(self, thread: AlarmThread, place: LogPlace) -> None:
-        """Queue a notification of how an alarm ended. Where too many wait, it is recorded as held."""
-        item = Waiting(of_alarm(thread.alarm, "close", self._links), thread.why, [place])
+        """Queue a notification of how an alarm ended."""
         self._positions.wait_for(place)
-        if not self._outboxes[thread.channel].put(item):
-            self._hold(thread.channel, item, FULL)
+        self._outboxes[thread.channel].put(Waiting(of_alarm(thread.alarm, "close", self._links), thread.why, [place]))
 
     def elapse(self, *, escalates: bool) -> None:
         """What is due with time: the ends of storms and of early alarms, and escalations."""
@@ -177,17 +175,22 @@ class Dispatch:
                     del self._of_kappa[of, name]
 
     def settled(self, item: Waiting, delivery: Delivery) -> bool:
-        """Record a delivery; called by the channels' threads."""
-        if not self._deliveries.append(delivery, patiently=True):
-            return False
-        self._count(delivery.channel, delivery.outcome)
+        """Have a delivery recorded; called by the channels' threads."""
         if delivery.outcome == FAILED and delivery.status == "open":
             with self._lock:
                 self._plan.not_notified(delivery.channel, delivery.incident)
                 self.early.not_notified(delivery.channel, delivery.incident)
-        self._positions.settle(item.places)
         log.debug("notified", channel=delivery.channel, incident=delivery.incident, outcome=delivery.outcome)
-        return True
+        return self._record(delivery, item.places)
+
+    def _record(self, delivery: Delivery, places: Sequence[LogPlace]) -> bool:
+        """Count a delivery, and the records that it is about as dealt with, when it is in the log."""
+
+        def recorded() -> None:
+            self._count(delivery.channel, delivery.outcome)
+            self._positions.settle(places)
+
+        return self._deliveries.put(delivery, recorded)
 
     def _queue(self, step: Step, incident: ReadIncident, key: str, place: LogPlace) -> None:
         """Queue a notification, or hold it back in a storm, or where too many wait."""
@@ -215,9 +218,7 @@ class Dispatch:
     def _hold(self, channel: str, item: Waiting, why: str) -> None:
         """Record that a channel does not get something."""
         log.warning("a notification was held back", channel=channel, incident=item.note.key, reason=why)
-        if self._deliveries.append(delivery_of(channel, item, HELD, why, self._clock())):
-            self._count(channel, HELD)
-            self._positions.settle(item.places)
+        self._record(delivery_of(channel, item, HELD, why, self._clock()), item.places)
 
     def _of_itself(self, channel: str, name: str, text: str, status: str, since: int, now: int) -> bool:
         note: Notification = about_kappa(f"{OF_KAPPA}{name}-{since}", status, name, text, since, now)

@@ -27,19 +27,24 @@ class Escalation:
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        self._waiting: dict[str, tuple[int, int, Due]] = {}  # when, and how long after it was opened, ms
+        # by incident and route: when, and how long after a channel was notified by that route, ms
+        self._waiting: dict[str, dict[str, tuple[int, int, Due]]] = {}
         self._acknowledged: dict[str, None] = {}
 
-    def opened(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
-        """A channel was notified of an incident by a route, epoch milliseconds. `key` is what channels know it by: another one in each version."""
+    def notified(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
+        """A channel was notified, by a route and at a time (epoch ms), that an incident opens or has become worse. The first time counts.
+
+        `key` is what channels know it by: another one in each version.
+        """
         route = self._routes.titled(why, incident.window_end)
         minutes = None if route is None else route.escalate_minutes
-        if route is None or minutes is None or key in self._waiting or incident.id in self._acknowledged:
+        known = why in self._waiting.get(key, ()) or incident.id in self._acknowledged
+        if route is None or minutes is None or known:
             return
         channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
         due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
         after_ms = int(minutes * MINUTE_MS)
-        self._waiting[key] = (at_ms + after_ms, after_ms, due)
+        self._waiting.setdefault(key, {})[why] = (at_ms + after_ms, after_ms, due)
 
     def over(self, key: str) -> None:
         """An incident is over."""
@@ -47,15 +52,19 @@ class Escalation:
 
     def acknowledged(self, incident: str) -> None:
         """Somebody has labelled an incident, by its id, whatever the label: it is answered in all versions, which share labels."""
-        for key in [key for key, (_, _, due) in self._waiting.items() if due.incident.id == incident]:
+        for key in [
+            key for key, own in self._waiting.items() if any(due.incident.id == incident for *_, due in own.values())
+        ]:
             del self._waiting[key]
         self._acknowledged[incident] = None
         if len(self._acknowledged) > 10_000:
             del self._acknowledged[next(iter(self._acknowledged))]
 
     def due(self, now_ms: int) -> list[Due]:
-        """Incidents whose time has passed, each once."""
-        found = [due for at, after, due in self._waiting.values() if is_due(at, now_ms, after)]
-        for one in found:
-            del self._waiting[one.key]
+        """Incidents whose time by a route has passed, each once."""
+        found = []
+        for own in self._waiting.values():
+            passed = [why for why, (at, after, _) in own.items() if is_due(at, now_ms, after)]
+            found += [own.pop(why)[2] for why in passed]
+        self._waiting = {key: own for key, own in self._waiting.items() if own}
         return found

@@ -56,7 +56,7 @@ class IncidentsReader:
         self._reads_early = any(channel.early for channel in settings.notify.channels.values())
         options = client_options(settings)
         with reasons(options):
-            self.consumer = KafkaConsumer(
+            self._consumer = KafkaConsumer(
                 **options, allow_auto_create_topics=False, auto_offset_reset="earliest", max_poll_records=MOST_RECORDS
             )
 
@@ -65,18 +65,19 @@ class IncidentsReader:
         """Versions whose incidents are read; the one that serves is first."""
         return tuple(self._versions.values())
 
-    def _wanted(self) -> list[str]:
+    def wanted(self) -> list[str]:
+        """Versions whose incidents people are notified of, whether they have run yet or not; the one that serves is first."""
         return list(dict.fromkeys((self._serves.version(), *self._settings.notify.versions)))
 
     def look(self) -> tuple[str, ...]:
         """Read the topics of the versions that notify now; answers the versions that no longer do."""
-        wanted = self._wanted()
+        wanted = self.wanted()
         if [*self._versions.values()] == wanted:
             return ()
         before, self._serving = self.versions, serving.read(self._settings.home)
         topics = {self._topic(version): version for version in wanted}
         try:
-            parts = {name: self.consumer.partitions_for_topic(name) or () for name in topics}
+            parts = {name: self._consumer.partitions_for_topic(name) or () for name in topics}
             there = {name: version for name, version in topics.items() if parts[name]}
             self._missing |= topics.keys() - there.keys()
             if there == self._versions:
@@ -91,48 +92,51 @@ class IncidentsReader:
         return self._settings.model_copy(update={"version": version}).topic("incidents")
 
     def _assign(self, parts: list[TopicPartition]) -> None:
-        """Go on where the log of deliveries says; else at the end. Of a version that was promoted, or whose topic was not there, at the
-        beginning.
+        """Go on where the log of deliveries says; else at the end. At the beginning of a topic that was not there, and of a version that was
+        promoted, if the one before it was read.
         """
-        self._until |= {at: self.consumer.position(at) for at in self.consumer.assignment()}
-        read_labels = bool(self.consumer.partitions_for_topic(self._labels.topic))
-        early = self._reads_early and bool(self.consumer.partitions_for_topic(self._early.topic))
+        self._until |= {at: self._consumer.position(at) for at in self._consumer.assignment()}
+        read_labels = bool(self._consumer.partitions_for_topic(self._labels.topic))
+        early = self._reads_early and bool(self._consumer.partitions_for_topic(self._early.topic))
         more = [part for part, is_read in ((self._labels, read_labels), (self._early, early)) if is_read]
-        self.consumer.assign([*parts, *more])
+        self._consumer.assign([*parts, *more])
         if early:
-            end = self.consumer.end_offsets([self._early])[self._early]
-            self.consumer.seek(self._early, self._until.get(self._early, end))
+            end = self._consumer.end_offsets([self._early])[self._early]
+            self._consumer.seek(self._early, self._until.get(self._early, end))
         if read_labels:
             self._seek_labels()
-        ends = self.consumer.end_offsets(parts)
+        ends = self._consumer.end_offsets(parts)
+        followed = any(at not in (self._labels, self._early) for at in self._until)
         for at in parts:
-            promoted = len(self._serving.intervals) > 1 and self._versions[at.topic] == self._serving.version
+            promoted = (
+                followed and len(self._serving.intervals) > 1 and self._versions[at.topic] == self._serving.version
+            )
             begin = 0 if promoted or at.topic in self._missing else ends[at]
-            self.consumer.seek(at, self._until.get(at, begin))
+            self._consumer.seek(at, self._until.get(at, begin))
 
     def _seek_labels(self) -> None:
         """To where they were read before, else to the time from which on they matter."""
         begin = self._until.get(self._labels)
-        self._labels_end = self.consumer.end_offsets([self._labels])[self._labels]
+        self._labels_end = self._consumer.end_offsets([self._labels])[self._labels]
         if begin is None:
-            found = self.consumer.offsets_for_times({self._labels: self._labels_since})[self._labels]
+            found = self._consumer.offsets_for_times({self._labels: self._labels_since})[self._labels]
             begin = self._labels_end if found is None else found.offset
-        self.consumer.seek(self._labels, begin)
+        self._consumer.seek(self._labels, begin)
 
     @property
     def labels_read(self) -> bool:
         """Whether the labels are read that were there at the start."""
-        there = self._labels in self.consumer.assignment()
-        return not there or self.consumer.position(self._labels) >= self._labels_end
+        there = self._labels in self._consumer.assignment()
+        return not there or self._consumer.position(self._labels) >= self._labels_end
 
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition."""
-        return {at: self.consumer.position(at) for at in self.consumer.assignment() if at != self._labels}
+        return {at: self._consumer.position(at) for at in self._consumer.assignment() if at != self._labels}
 
     def poll(self) -> Iterator[Read]:
         """Records that have arrived; waits for half a second at the most."""
         try:
-            polled = self.consumer.poll(timeout_ms=POLL_MS)
+            polled = self._consumer.poll(timeout_ms=POLL_MS)
         except KafkaError as error:
             raise unavailable(self._settings, error) from error
         for at, records in polled.items():
@@ -166,7 +170,7 @@ class IncidentsReader:
 
     def close(self) -> None:
         """Close the consumer."""
-        self.consumer.close()
+        self._consumer.close()
 
 
 def labelled(value: bytes | None) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
+from app.kafka.connection import open_consumer
 from app.kafka.early_records import alarm_of
 from app.kafka.quarantine import fetched_with
 from app.kafka.rule_topic import RuleTail
@@ -83,12 +84,13 @@ class Notifier:
         self._read_rules()
         since = self._clock()
         if self._routes.escalates:  # the labels of what is open
-            since = min(
-                (remembered.first_at[key] for key, one in remembered.last.items() if is_open(one)), default=since
-            )
+            known = (remembered.routed_at[key] for key, one in remembered.last.items() if is_open(one))
+            since = min((at for by_route in known for at in by_route.values()), default=since)
         with closing(IncidentsReader(self._settings, remembered.until, since)) as reader:
             try:
-                self._start(reader, remembered)
+                self._deliveries.start()
+                with open_consumer(self._settings) as consumer:  # not the reader's: to fetch a record moves a position
+                    self._start(consumer, remembered, reader.wanted())
                 while not self._stopping.is_set():
                     self._turn(reader)
             finally:
@@ -96,18 +98,18 @@ class Notifier:
                 for outbox in self.outboxes.values():
                     outbox.join(GOODBYE_SECONDS)
                 self._chain.join(GOODBYE_SECONDS)
-                self._deliveries.close()
+                self._deliveries.close(GOODBYE_SECONDS)
 
-    def _start(self, reader: IncidentsReader, remembered: Remembered) -> None:
+    def _start(self, consumer: KafkaConsumer, remembered: Remembered, versions: Collection[str]) -> None:
         """Start the channels, with what is open."""
-        alarms = list(self._open_alarms(reader, remembered))
+        alarms = list(self._open_alarms(consumer, remembered))
         for thread in alarms:
             self.dispatch.early.known(thread)
-        still_open = list(self._still_open(reader, remembered))
+        still_open = list(self._still_open(consumer, remembered, versions))
         for one, incident in still_open:
             place = LogPlace(one.topic, one.partition, one.offset)
-            first = remembered.first_at[one.channel, one.incident]
-            self.dispatch.escalation.opened(one.incident, incident, place, one.why, first)
+            for why, first in remembered.routed_at[one.channel, one.incident].items():
+                self.dispatch.escalation.notified(one.incident, incident, place, why, first)
         for name, outbox in self.outboxes.items():
             links = Links.of(self._settings)
             own = [
@@ -157,25 +159,28 @@ class Notifier:
             self._recorded |= changed
             self._recorded_at = time.monotonic()
 
-    def _still_open(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[tuple[Delivery, ReadIncident]]:
-        """What channels were notified of and is not over, with its record in the log."""
+    def _still_open(
+        self, consumer: KafkaConsumer, remembered: Remembered, versions: Collection[str]
+    ) -> Iterator[tuple[Delivery, ReadIncident]]:
+        """What channels were notified of and is not over, with its record in the log; of other versions nobody would say that it is over."""
         escalates = self._routes.escalates
         for one in remembered.last.values():
             wanted = one.channel in self.outboxes and (escalates or self.outboxes[one.channel].channel.resends)
-            if wanted and is_open(one) and one.topic != self._settings.topic(EARLY):
-                record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
+            of_incident_topic = one.topic != self._settings.topic(EARLY) and one.version in versions
+            if wanted and is_open(one) and of_incident_topic:
+                record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)
                 incident = None if record is None else incident_of(record.value)
                 if incident is not None:
                     yield one, incident
 
-    def _open_alarms(self, reader: IncidentsReader, remembered: Remembered) -> Iterator[AlarmThread]:
+    def _open_alarms(self, consumer: KafkaConsumer, remembered: Remembered) -> Iterator[AlarmThread]:
         """The early alarms that channels were notified of and that have not ended, or become an incident there."""
         continued = {(one.channel, one.key) for one in remembered.last.values() if one.key}
         until = self._clock() + SETTLED_MS
         for one in remembered.last.values():
             known = (one.channel, one.incident) not in continued and one.channel in self.outboxes
             if known and is_open(one) and one.topic == self._settings.topic(EARLY):
-                record = fetched_with(self._settings, reader.consumer, one.topic, one.partition, one.offset)
+                record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)
                 alarm = None if record is None else alarm_of(record.value)
                 if alarm is not None:
                     place = LogPlace(one.topic, one.partition, one.offset)

@@ -87,14 +87,17 @@ class Outbox:
         self._thread.start()
 
     def put(self, item: Waiting) -> bool:
-        """Queue a notification; one that says the same thread has become worse takes the place of one that waits. False: it is full."""
+        """Queue a notification; one that says the same thread has become worse takes the place of one that waits.
+
+        False where MOST_WAITING wait and it opens a thread. What comes of one that the channel knows is always taken: else it would never end there.
+        """
         with self._changed:
             waiting = self._queue.get(item.note.key, [])
             if waiting and item.note.status == "update" and waiting[-1].note.status != "close":
                 last = waiting[-1]
                 last.note = replace(item.note, status=last.note.status)
                 last.places += item.places
-            elif sum(map(len, self._queue.values())) >= MOST_WAITING and not waiting:
+            elif item.note.status == "open" and not waiting and sum(map(len, self._queue.values())) >= MOST_WAITING:
                 return False
             else:
                 self._queue.setdefault(item.note.key, []).append(item)

@@ -13,6 +13,7 @@ from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.runtime.state_server import address_of
 from dashboards.bounded_get import get
+from models.records.records import JOBS
 
 log = structlog.get_logger()
 
@@ -21,10 +22,11 @@ MOST_BYTES = 1_000_000
 
 
 def addresses(settings: Settings) -> list[str]:
-    """Where the jobs of this machine serve their health: at `health.port`, and the process with `detect`."""
+    """Where the jobs of this machine serve their health: at `health.port`, and where their processes announce it."""
     own = settings.health
     named = None if not own.port else f"http://{LOOPBACK if own.host == '0.0.0.0' else own.host}:{own.port}"
-    return [address for address in (named, address_of(settings)) if address is not None]
+    found = (named, *(address_of(settings, job) for job in JOBS))
+    return list(dict.fromkeys(address for address in found if address is not None))
 
 
 def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:

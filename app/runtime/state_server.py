@@ -1,7 +1,7 @@
 """`kappa state`: asks the process that runs `detect`, else reads the state itself.
 
-A process that runs `detect` serves `GET /state?series=...` on loopback and says where in `home/run/VERSION-detect.json`, so
-that a question needs no Spark of its own, whose start takes seconds.
+A process that runs jobs serves its health on loopback and says where in `home/run/VERSION-JOB.json`, for each of them. That of `detect` serves
+`GET /state?series=...` as well, so that a question needs no Spark of its own, whose start takes seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import http.client
 import json
 import os
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -74,15 +74,15 @@ def get(address: str, series: str) -> dict[str, Any]:
         raise ConnectionError(str(error)) from error
 
 
-def place(settings: Settings) -> Path:
-    """The file that says where a version's state can be asked for."""
-    return settings.home / "run" / f"{settings.version}-detect.json"
+def place(settings: Settings, job: str = "detect") -> Path:
+    """The file that says where the process answers that runs a job of the version."""
+    return settings.home / "run" / f"{settings.version}-{job}.json"
 
 
-def address_of(settings: Settings) -> str | None:
-    """Where a process answers that runs `detect` of the version; None if there is none."""
+def address_of(settings: Settings, job: str = "detect") -> str | None:
+    """Where a process answers that runs a job of the version; None if there is none."""
     try:
-        found = json.loads(place(settings).read_text())
+        found = json.loads(place(settings, job).read_text())
         alive = ProcessId(**found["process"]).alive()
         return str(found["address"]) if alive else None
     except (OSError, ValueError, KeyError, TypeError):
@@ -90,16 +90,17 @@ def address_of(settings: Settings) -> str | None:
 
 
 @contextmanager
-def announced(settings: Settings, address: str) -> Iterator[None]:
-    """Say where this process answers, while the block runs."""
-    file = place(settings)
+def announced(settings: Settings, address: str, jobs: Sequence[str] = ("detect",)) -> Iterator[None]:
+    """Say where this process answers, which runs these jobs, while the block runs."""
     own = {"address": address, "process": asdict(ProcessId.of(os.getpid())), "version": settings.version}
-    write_json_durably(file, own)
+    for job in jobs:
+        write_json_durably(place(settings, job), own)
     try:
         yield
     finally:
-        if address_of(settings) == address:
-            file.unlink(missing_ok=True)
+        for job in jobs:
+            if address_of(settings, job) == address:
+                place(settings, job).unlink(missing_ok=True)
 
 
 def rows(answer: Mapping[str, Any]) -> list[list[str]]:

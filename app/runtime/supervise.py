@@ -206,12 +206,11 @@ def run_version(
         services.begin()
         beside.enter_context(watch)
         spark = session(settings)
-        if "detect" in names:
-            services.ask = answers_from(spark, settings)
-            asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
-            beside.enter_context(state_server.announced(settings, asked.address))
-            if services.savepoints is not None:
-                beside.enter_context(services.savepoints(settings, spark, services.health))
+        services.ask = answers_from(spark, settings) if "detect" in names else None
+        asked = beside.enter_context(HealthServer(services.health, LOOPBACK, 0, services.ask))
+        beside.enter_context(state_server.announced(settings, asked.address, names))
+        if "detect" in names and services.savepoints is not None:
+            beside.enter_context(services.savepoints(settings, spark, services.health))
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
         if not stopping.is_set():
             report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")

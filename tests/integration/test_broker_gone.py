@@ -74,7 +74,7 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
     yield found
     stop.set()
     found.heartbeats.stop()
-    found.deliveries.close()
+    found.deliveries.close(1.0)
     for outbox in found.outboxes:
         outbox.close(0.0)
     pool.shutdown()
@@ -114,7 +114,7 @@ def test_an_error_of_whoever_writes_is_not_replaced_by_what_waits(writers: Write
 def test_what_a_notifier_records_waits_for_the_broker(writers: Writers) -> None:
     with capture_logs() as lines:
         assert not writers.deliveries.append(RECORD)
-        writers.deliveries.close()
+        writers.deliveries.close(1.0)
     assert [line["event"] for line in lines] == ["deliveries cannot be recorded now"]
 
 

@@ -155,6 +155,28 @@ def test_what_was_told_is_not_told_again_after_a_restart_and_what_came_meanwhile
     ]
 
 
+def test_nothing_that_came_meanwhile_is_passed_over_where_what_is_open_is_read_again(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    """An Alertmanager gets what is open once more at a start, for which its records are read."""
+    ops = {"kind": "alertmanager", "url": f"http://127.0.0.1:{receiver.port}", "pipeline": False}
+    settings = log.settings(channels=webhook(receiver, pipeline=False) | {"ops": ops})
+    with notifying(settings):
+        log.write(value(1))
+        receiver.until(lambda r: len(hooks(r)) == 1 and firing(r) == {"KappaIncident"})
+        until(lambda: len(log.deliveries()) == 2)
+        until(lambda: any(offset == 1 for offset in read_back(log.settings()).until.values()))
+    log.write(value(2), value(1, "close"))
+    with notifying(settings):
+        receiver.until(lambda r: len(hooks(r)) == 3)
+    assert hooks(receiver)[1:] == [f"{2:024x}/open/major", f"{1:024x}/close/major"]
+
+
+def hooks(receiver: Receiver) -> list[str]:
+    """The ids of what came to the webhook."""
+    return [post.headers["webhook-id"] for post in receiver.posts if post.path == "/hook"]
+
+
 def test_a_slow_channel_holds_up_no_other(log: NotifyLog, receiver: Receiver) -> None:
     with receiving() as slow:
         slow.always = Answer(after_seconds=2.5)
@@ -284,6 +306,40 @@ def test_other_versions_tell_nobody_and_a_promoted_one_goes_on(log: NotifyLog, r
         )
         receiver.until(lambda r: len(r.posts) == 3)
     assert receiver.ids[1:] == [f"{1:024x}/close/major", f"{8:024x}/open/major"]
+
+
+def test_what_came_before_notifications_were_switched_on_is_not_told_of_where_a_version_was_promoted(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    settings = log.settings(channels=webhook(receiver))
+    other = settings.model_copy(update={"version": "v2"})
+    topics.create(other)
+    serving.write(settings.home, serving.Serving().then("v2", 1_767_600_000_000))
+    log.write(value(7, version="v2"), topic="incidents.v2")
+    with notifying(settings):
+        log.write(value(8, version="v2"), topic="incidents.v2")
+        receiver.until(lambda r: len(r.posts) == 1)
+    assert receiver.ids == [f"{8:024x}/open/major"]
+
+
+def test_after_a_restart_what_is_open_of_a_version_that_serves_no_more_is_not_sent_again(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    ops = {"ops": {"kind": "alertmanager", "url": f"http://127.0.0.1:{receiver.port}", "pipeline": False}}
+    settings = log.settings(channels=ops, resend_seconds=1.0)
+    other = settings.model_copy(update={"version": "v2"})
+    topics.create(other)
+    with notifying(settings):
+        log.write(value(1))
+        receiver.until(lambda r: firing(r) == {"KappaIncident"})
+        until(lambda: len(log.deliveries()) == 1)
+    serving.write(settings.home, serving.Serving().then("v2", int(time.time() * 1000) - 3_600_000))
+    receiver.posts.clear()
+    with notifying(settings):
+        log.write(value(2, version="v2"), topic="incidents.v2")
+        receiver.until(lambda r: sum(len(post.json) for post in r.posts) >= 3)
+    named = {alert["labels"]["incident"] for post in receiver.posts for alert in post.json}
+    assert named == {f"{2:024x}"}
 
 
 def test_explain_says_who_would_be_told_and_sends_nothing(log: NotifyLog, receiver: Receiver) -> None:

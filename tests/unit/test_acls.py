@@ -29,6 +29,9 @@ def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
     own = rights(load(topics={"prefix": "a."}))["notifiers"]
     assert {right.topic for right in own if "Write" in right.operations} == {"a.deliveries"}
     assert {right.topic for right in own if right.prefixed} == {"a.incidents", "a.novelties"}
+    assert {right.topic for right in own if not right.prefixed and "Write" not in right.operations} == {
+        "a.labels", "a.rules", "a.early", "a.quarantine",
+    }  # fmt: skip
 
 
 def test_the_lane_reads_inputs_and_results_and_writes_early_alarms() -> None:

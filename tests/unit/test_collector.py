@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector.collector import MachineMetrics, collect, encoded, observed
+from app.collector.collector import MOST_DEVICES, MachineMetrics, collect, encoded, first_devices, observed
 from app.collector.links import led_to
 from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
@@ -53,6 +53,13 @@ def test_the_first_reading_comes_at_once_and_later_ones_have_processor_shares_th
     (total,) = [r.value for r in readings if r.name == "system.cpu.utilization"]
     assert sum(modes) == pytest.approx(100, abs=0.1)
     assert 0 < total <= 100
+
+
+def test_of_many_devices_those_with_hardware_are_measured_and_the_others_by_name() -> None:
+    containers = [f"cali{n:04d}" for n in range(2 * MOST_DEVICES)]
+    found = first_devices([*containers, "eth0", "ens3"], lambda name: name.startswith("e"))
+    assert found == [*containers[: MOST_DEVICES - 2], "ens3", "eth0"]
+    assert first_devices(["b", "a"], lambda _: False) == ["a", "b"]
 
 
 def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:

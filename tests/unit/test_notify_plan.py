@@ -195,7 +195,7 @@ def test_a_route_of_the_log_escalates_to_channels_that_there_are() -> None:
     assert not own.escalates
     written(own, 0, "ours", channels=["a"], escalate_minutes=5, escalate_to=["pager", "b"])
     one, escalation = incident(window_end=NOON + 10_000), Escalation(own)
-    escalation.opened("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
+    escalation.notified("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
     (due,) = escalation.due(300_000)
     assert own.escalates and due.channels == ("b",) and due.why.startswith("rule ours: nobody acknowledged")
     assert own.escalated(one) == [RoutedChannel("b", "rule ours, 5 minutes later unless somebody labels it")]

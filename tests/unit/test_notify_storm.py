@@ -136,8 +136,8 @@ def escalation() -> Escalation:
 
 def test_what_nobody_acknowledges_goes_further_once() -> None:
     own = escalation()
-    own.opened("k", incident(1), PLACE, "route 1", 0)
-    own.opened("k", incident(1), PLACE, "route 1", 10 * MINUTE)
+    own.notified("k", incident(1), PLACE, "route 1", 0)
+    own.notified("k", incident(1), PLACE, "route 1", 10 * MINUTE)
     assert own.due(30 * MINUTE - 1) == []
     (due,) = own.due(30 * MINUTE)
     assert (due.channels, due.key, due.place) == (("b",), "k", PLACE) and "within 30 minutes" in due.why
@@ -147,24 +147,24 @@ def test_what_nobody_acknowledges_goes_further_once() -> None:
 def test_what_is_labelled_or_over_or_of_another_route_goes_no_further() -> None:
     own = escalation()
     labelled, over, default, earlier = map(incident, range(1, 5))
-    own.opened(labelled.id, labelled, PLACE, "route 1", 0)
-    own.opened(over.id, over, PLACE, "route 1", 0)
-    own.opened(default.id, default, PLACE, "default", 0)
+    own.notified(labelled.id, labelled, PLACE, "route 1", 0)
+    own.notified(over.id, over, PLACE, "route 1", 0)
+    own.notified(default.id, default, PLACE, "default", 0)
     own.acknowledged(labelled.id)
     own.over(over.id)
     own.acknowledged(earlier.id)
-    own.opened(earlier.id, earlier, PLACE, "route 1", 0)
+    own.notified(earlier.id, earlier, PLACE, "route 1", 0)
     assert own.due(60 * MINUTE) == []
 
 
 def test_a_label_answers_the_incident_in_all_versions_before_and_after_it_opens_there() -> None:
     own = escalation()
     one = incident(1)
-    own.opened(one.id, one, PLACE, "route 1", 0)
-    own.opened(f"{one.id}-other", incident(1, version="other"), PLACE, "route 1", 0)
-    own.opened(f"{incident(2).id}-other", incident(2, version="other"), PLACE, "route 1", 0)
+    own.notified(one.id, one, PLACE, "route 1", 0)
+    own.notified(f"{one.id}-other", incident(1, version="other"), PLACE, "route 1", 0)
+    own.notified(f"{incident(2).id}-other", incident(2, version="other"), PLACE, "route 1", 0)
     own.acknowledged(one.id)
-    own.opened(f"{one.id}-third", incident(1, version="third"), PLACE, "route 1", 0)
+    own.notified(f"{one.id}-third", incident(1, version="third"), PLACE, "route 1", 0)
     assert [due.key for due in own.due(60 * MINUTE)] == [f"{incident(2).id}-other"]
 
 
@@ -228,7 +228,7 @@ def test_what_extract_refuses_acknowledges_nothing(value: bytes) -> None:
 @pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
 def test_an_escalation_waits_no_longer_where_the_clock_is_set_back(back: int) -> None:
     own, begun = escalation(), 48 * 60 * MINUTE
-    own.opened("k", incident(1), PLACE, "route 1", begun)
+    own.notified("k", incident(1), PLACE, "route 1", begun)
     assert own.due(begun - 1_000) == []
     assert len(own.due(begun - back)) == 1
 
@@ -252,7 +252,7 @@ def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
     assert looked(alerts, ChainState(301.0, [JOBS]), 1) == {ALIVE}, "once is not enough"
     assert looked(alerts, ChainState(301.0, [JOBS])) == {BEHIND}
     assert looked(alerts, well) == {ALIVE}
-    assert looked(alerts, ChainState(20.0, (), silent=1)) == {UNHEALTHY}
+    assert looked(alerts, ChainState(20.0, (), silent=["correlate"])) == {UNHEALTHY}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import ProcessId
 from app.runtime import state_query, state_server
 from app.runtime.health import Health, HealthServer
+from app.runtime.served_health import addresses
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
@@ -166,6 +167,19 @@ def test_a_running_process_is_asked_where_it_says_that_it_answers(tmp_path: Path
                 state_server.ask(settings, "gauge/a b/c&series=x/ä%2F?#")
         assert state_server.address_of(settings) is None
         assert not state_server.place(settings).exists()
+
+
+def test_each_process_says_which_jobs_it_runs_and_where_it_answers(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with (
+        HealthServer(Health(60), "127.0.0.1", 0) as first,
+        HealthServer(Health(60), "127.0.0.1", 0) as second,
+        state_server.announced(settings, first.address, ["extract", "detect"]),
+    ):
+        with state_server.announced(settings, second.address, ["correlate"]):
+            assert addresses(settings) == [first.address, second.address]
+        assert addresses(settings) == [first.address]
+    assert addresses(settings) == []
 
 
 def test_a_process_that_is_gone_is_not_asked(tmp_path: Path) -> None:

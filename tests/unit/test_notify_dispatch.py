@@ -1,0 +1,139 @@
+"""What becomes of incidents between the log and the channels, without Kafka: escalations, and channels that go on while it is away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.incident_records import incident
+from support.receiver import Receiver, receiving
+
+from app.core.settings import load
+from app.core.timestamps import wall_clock
+from app.notify.channels.kinds import opened
+from app.notify.deliveries import DeliveryLog, Remembered
+from app.notify.dispatch import Dispatch
+from app.notify.incident import LogPlace, ReadIncident
+from app.notify.incidents_reader import Read
+from app.notify.outbox import MOST_WAITING, Outbox
+from app.notify.positions import Positions
+from app.notify.routes import Routes
+from models.records.records import Delivery
+
+MINUTE = 60_000
+NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
+
+
+class Channels:
+    """Channels whose queues nobody empties, and a clock that is set. Nothing is recorded: no Kafka is there."""
+
+    def __init__(self, folder: Path, *routes: dict[str, Any], url: str = "http://127.0.0.1:1", **kinds: str) -> None:
+        channels = {
+            name: {"kind": kinds.get(name, "webhook"), "url": url} for name in ("chat", "mail", "pager", "lead")
+        }
+        settings = load(
+            home=folder, notify={"channels": channels, "routes": routes, "default": ["chat"]}, kafka=NOWHERE
+        )
+        self.now, self.ending, self.positions = 0, threading.Event(), Positions()
+        self.log = DeliveryLog(settings, self.ending)
+        self.boxes = {
+            name: Outbox(name, opened(settings.notify, name), self.ending, wall_clock, 1.0, 60.0) for name in channels
+        }
+        self.dispatch = Dispatch(
+            settings, Routes(settings.notify), self.boxes, self.positions, self.log, lambda: self.now
+        )
+
+    def take(self, one: ReadIncident, offset: int = 0) -> None:
+        self.dispatch.take(Read(LogPlace("incidents", 0, offset), one, one.id))
+
+    def called(self, minutes: float) -> set[str]:
+        """The channels for which something waits after so many minutes."""
+        self.now = int(minutes * MINUTE)
+        self.dispatch.elapse(escalates=True)
+        return {name for name, box in self.boxes.items() if box.waiting}
+
+
+def delivery(channel: str, key: str, why: str, at: int) -> Delivery:
+    own: dict[str, Any] = {"status": "open", "severity": "major", "outcome": "delivered", "topic": "incidents"}
+    return Delivery(channel=channel, incident=key, why=why, at=at, **own)
+
+
+CRITICAL = {"severity": "critical", "channels": ["chat"], "escalate_minutes": 15, "escalate_to": ["pager"]}
+MAJOR = {"severity": "major", "channels": ["mail"], "escalate_minutes": 60, "escalate_to": ["lead"]}
+
+
+def test_an_incident_that_becomes_critical_is_escalated_by_the_route_that_led_it_then(tmp_path: Path) -> None:
+    own = Channels(tmp_path, CRITICAL)
+    own.take(incident(1, severity="major"), 1)
+    assert own.called(20) == {"chat"}
+    own.take(incident(1, "update", severity="critical"), 2)
+    assert own.called(34.9) == {"chat"}
+    assert own.called(35) == {"chat", "pager"}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_each_route_that_led_an_incident_somewhere_escalates_it_in_its_own_time(tmp_path: Path, restarts: bool) -> None:
+    own = Channels(tmp_path, CRITICAL, MAJOR)
+    own.take(incident(1, severity="major"), 1)
+    assert own.called(2) == {"mail"}
+    own.take(incident(1, "update", severity="critical"), 2)
+    if restarts:
+        last, (one,) = Remembered(), {incident(1).id}
+        last.take(delivery("mail", one, "route 2", 0))
+        last.take(delivery("mail", one, "route 2", MINUTE))
+        last.take(delivery("chat", one, "route 1", 2 * MINUTE))
+        own = Channels(tmp_path, CRITICAL, MAJOR)
+        for known in last.routed_at.values():
+            for why, at in known.items():
+                own.dispatch.escalation.notified(one, incident(1), LogPlace("incidents", 0, 2), why, at)
+    assert own.called(16.9) & {"pager", "lead"} == set()
+    assert own.called(17) & {"pager", "lead"} == {"pager"}
+    assert own.called(60) & {"pager", "lead"} == {"pager", "lead"}
+
+
+def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wait(tmp_path: Path) -> None:
+    own, known = Channels(tmp_path, chat="alertmanager"), Remembered()
+    known.take(delivery("chat", incident(0).id, "default", 0))
+    own.dispatch.remember(known)
+    box = own.boxes["chat"]
+    for number in range(1, MOST_WAITING + 3):
+        own.take(incident(number), number)
+    assert box.waiting == MOST_WAITING
+    own.take(incident(0, "close"), MOST_WAITING + 3)
+    assert box.waiting == MOST_WAITING + 1
+
+
+@contextmanager
+def emptied(own: Channels) -> Iterator[None]:
+    """Its channels and its log at work."""
+    own.log.start()
+    for box in own.boxes.values():
+        box.start(own.dispatch.settled)
+    try:
+        yield
+    finally:
+        own.ending.set()
+        for box in own.boxes.values():
+            box.join(10.0)
+        own.log.close(10.0)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def test_channels_go_on_while_kafka_is_away_and_nothing_counts_as_dealt_with(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    own = Channels(tmp_path, url=receiver.url)
+    with emptied(own):
+        for number in range(3):
+            own.take(incident(number), number)
+        receiver.until(lambda r: len(r.posts) == 3)
+    assert set(own.positions.until().values()) == {0}, "at the next start all three are sent again"
