@@ -218,11 +218,14 @@ CONSUMER = {
 }
 
 
-# Order within a partition is what watermark messages rely on: idempotent producers keep it through retries. A dead letter is the
-# record as it came, with headers on top, so more than the megabyte that a record may have.
+# Order within a partition is what watermark messages rely on: idempotent producers keep it through retries. But one that gives a request up after
+# a time (two minutes, by Kafka's default) sends those behind it, a watermark message among them, and what the task's next attempt writes
+# would come behind that. So none is given up: the task waits, or ends with its process. A dead letter is the record as it came, with headers
+# on top, so more than the megabyte that a record may have.
 PRODUCER = {
     "kafka.enable.idempotence": "true",
     "kafka.acks": "all",
+    "kafka.delivery.timeout.ms": str(2**31 - 1),
     "kafka.compression.type": "lz4",
     # A task's last records are sent when it ends. Sent one by one, they would start a batch of the next job for each few.
     "kafka.linger.ms": "500",

@@ -49,6 +49,7 @@ from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailabl
 
 log = structlog.get_logger()
 
+GAPS = "gaps"
 WAIT_MS = 10_000
 WATCH_SECONDS = 10.0
 
@@ -295,7 +296,7 @@ class GapRecorder:
 
     def __init__(self, settings: Settings, job: str, consumer: KafkaConsumer) -> None:
         self._settings, self._job, self._consumer = settings, job, consumer
-        self._file = settings.checkpoint("gaps") / f"{job}.json"
+        self._file = settings.checkpoint(GAPS) / f"{job}.json"
         self._topic = settings.topic("dead-letters")
 
     def record(self, gap: OffsetGap, report: Report) -> None:

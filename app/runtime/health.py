@@ -143,7 +143,7 @@ class Health:
         with self._lock:
             job = self._jobs.setdefault(name, JobHealth())
             job.waiting_since = job.waiting_since or self._clock()
-        self.parent.progress(name)
+        self.parent.progress(name, waits=True)
 
     def on_work(self, name: str) -> None:
         """Within a batch, tasks of a job go on."""

@@ -64,10 +64,10 @@ class Unsupervised:
         """A job has been started."""
         self._send({"event": "expect", "job": job})
 
-    def progress(self, job: str, done: bool = False) -> None:
-        """A job makes progress; `done`: it has ended a batch, or found that there is nothing to do."""
+    def progress(self, job: str, done: bool = False, waits: bool = False) -> None:
+        """A job makes progress; `done`: it has ended a batch, or found that there is nothing to do; `waits`: for a server that is away."""
         self.progressed |= done
-        self._send({"event": "progress", "job": job, "done": done})
+        self._send({"event": "progress", "job": job, "done": done, "waits": waits})
 
     def forget(self) -> None:
         """All jobs have been stopped."""

@@ -122,6 +122,7 @@ class Child:
         self.error: ChildError | None = None
         self.positioned = False
         self._done: set[str] = set()
+        self._waiting: set[str] = set()
 
     @property
     def session(self) -> int:
@@ -132,6 +133,11 @@ class Child:
     def all_progressed(self) -> bool:
         """Whether every job that it runs has ended a batch, or has found that there is nothing to do."""
         return bool(self.watch.jobs) and self._done >= set(self.watch.jobs)
+
+    @property
+    def was_good(self) -> bool:
+        """Whether the same holds but for jobs that wait for a server: another start would not help those."""
+        return bool(self._done) and bool(self.watch.jobs) and self._done | self._waiting >= set(self.watch.jobs)
 
     @property
     def connection(self) -> int | None:
@@ -165,6 +171,8 @@ class Child:
                 self.watch.progress(message["job"], now)
                 if message["done"]:
                     self._done.add(message["job"])
+                if message["waits"]:
+                    self._waiting.add(message["job"])
             case "forget":
                 self.watch.forget(now)
             case "positioned":
@@ -281,9 +289,10 @@ class Parent:
     def _take_over(self, child: Child, now: float) -> None:
         """What the child has done that later ones must not do again."""
         self._positioned |= child.positioned
-        if child.all_progressed:
+        self._progressed |= child.all_progressed
+        if child.was_good:
             self.policy.progressed(now)
-            self._progressed, self.patience = True, 1.0
+            self.patience = 1.0
 
     def _end_hung(self, child: Child, why: str) -> None:
         """Have it write its stacks, ask it to stop, then end it in any case."""

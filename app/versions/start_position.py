@@ -19,7 +19,7 @@ from typing import Any
 from app.core.atomic_files import link_or_copy, read_json_object, sync_to_disk, write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import log_marks, topics
+from app.kafka import data_loss, log_marks, topics
 from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time
 from app.kafka.offset_ranges import offset_ranges
@@ -31,6 +31,8 @@ from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 
 LOG_MARKS = log_marks.FOLDER
+# What is about the log as it was, beside the checkpoints of jobs.
+NOTES = ("begin", "begin.json", LOG_MARKS, violations.FILE, data_loss.GAPS)
 RECOVERY = "recovery.json"
 NO_WINDOW = -1
 JOBS_WITH_STATE = ("extract", "detect", "correlate")
@@ -109,8 +111,7 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
         raise InputError(msg)
     topics.create(settings)
     offsets = by_topic(first_offsets_after(settings, savepoint.watermark) | own_ends(settings))
-    own = (*there, "begin", "begin.json", LOG_MARKS, settings.configuration_file.name, violations.FILE)
-    set_aside(settings, own)
+    set_aside(settings, (*there, *NOTES, settings.configuration_file.name))
     link_tree(folder, settings.checkpoint("begin"))
     write_json_durably(
         checkpoint_home(settings) / "begin.json",
@@ -161,9 +162,7 @@ def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str
     if folder is not None:
         link_tree(folder, draft)  # before anything is moved: it may be the one that the version began from
     kept = [settings.configuration_file.name] if configuration is not None else []
-    aside = set_aside(
-        settings, (*jobs_with_checkpoint(settings), "begin", "begin.json", LOG_MARKS, violations.FILE, *kept)
-    )
+    aside = set_aside(settings, (*jobs_with_checkpoint(settings), *NOTES, *kept))
     if folder is not None:
         draft.replace(settings.checkpoint("begin"))
     if configuration is not None:

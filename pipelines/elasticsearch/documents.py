@@ -405,8 +405,13 @@ def source_position() -> tuple[Column, Column, Column, Column]:
 
 
 def without_offset() -> Column:
-    """What tells refused records apart whose offset is not known: the hashes of their values. Null for others."""
-    return F.when(header("kappa.offset") == "None", header("kappa.sha256"))
+    """What tells refused records apart whose offset is not known. Null for others.
+
+    It is the hash of a value; letters about losses have none, so it is what was lost, and since when.
+    """
+    is_loss = F.coalesce(F.octet_length("value"), F.lit(0)) == 0
+    loss = [F.when(is_loss, header(f"kappa.{name}")) for name in ("reason", "timestamp")]
+    return F.when(header("kappa.offset") == "None", F.concat_ws("\x1f", header("kappa.sha256"), *loss))
 
 
 def header(name: str) -> Column:

@@ -179,6 +179,8 @@ class DetectProcessor(StatefulProcessor):
             yield from answers.take()
             for part, data in journal.changes(kept).items():
                 self._parts.updateValue((part,), (data,))
+            for other in [key for key in self._warm if key[0] != self._run]:  # of a version that ran here before
+                del self._warm[other]
             self._warm[self._run, shard] = (buffer.done, detector)
         self._parts.updateValue((BUFFER,), (buffer.dump(),))
 

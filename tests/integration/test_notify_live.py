@@ -271,7 +271,7 @@ def test_a_process_of_its_own_serves_its_metrics_and_health(log: NotifyLog, rece
     settings = log.settings(channels=webhook(receiver)).model_copy(update={"health": HealthSettings(port=0)})
     stopping, turned, reported = threading.Event(), threading.Event(), list[str]()
     parent = Unsupervised()
-    parent.progress = lambda job, done=False: turned.set()  # type: ignore[method-assign]
+    parent.progress = lambda job, done=False, waits=False: turned.set()  # type: ignore[method-assign]
     thread = threading.Thread(target=run_until_stopped, args=(settings, stopping, parent, reported.append), daemon=True)
     thread.start()
     try:
@@ -331,7 +331,7 @@ def test_after_a_restart_what_is_open_of_a_version_that_serves_no_more_is_not_se
     topics.create(other)
     with notifying(settings):
         log.write(value(1))
-        receiver.until(lambda r: firing(r) == {"KappaIncident"})
+        receiver.until(lambda r: bool(r.posts))
         until(lambda: len(log.deliveries()) == 1)
     serving.write(settings.home, serving.Serving().then("v2", int(time.time() * 1000) - 3_600_000))
     receiver.posts.clear()

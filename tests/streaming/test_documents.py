@@ -377,6 +377,15 @@ def test_a_late_record_that_was_written_twice_is_one_document(spark: SparkSessio
     assert {d["document"]["event"]["dataset"] for d in found} == {"kappa.late"}
 
 
+def test_letters_about_losses_of_one_partition_are_a_document_for_each_loss(spark: SparkSession) -> None:
+    lost = HEADERS | {"kappa.offset": "None"}
+    first, again, later, other = (
+        indexed(spark, ("dead-letters", b""), headers=lost | more)[0]["id"]
+        for more in ({}, {}, {"kappa.timestamp": str(NIGHT + 1)}, {"kappa.reason": "another loss"})
+    )
+    assert first == again and len({first, later, other}) == 3
+
+
 JUNK_HEADERS = [
     {"kappa.timestamp": "soon", "kappa.partition": "x", "kappa.offset": "None", "kappa.length": "many"},
     {"kappa.timestamp": "9" * 18, "kappa.partition": "9" * 400, "kappa.offset": "-1", "kappa.length": "1e9"},

@@ -38,8 +38,11 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
     if what != "imports":
         signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     parent.expect("job")
+    if what.startswith("waits"):
+        parent.expect("index")
+        parent.progress("index", waits=True)
     if what != "silent":
-        parent.progress("job", done=True)
+        parent.progress("job", done=what != "waits alone")
     if what in ("positioned", "stays"):
         parent.positioned()
     draft = folder / "draft"
@@ -48,7 +51,7 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
     match what:
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        case "fails" | "positioned":
+        case "fails" | "positioned" | "waits" | "waits alone":
             parent.failed(ChildError("the job failed"))
             return 1
         case "lasting":

@@ -539,6 +539,14 @@ def test_detect_says_in_one_line_which_state_cannot_be_read(damaged: str) -> Non
     assert "\n" not in str(error.value)
 
 
+def test_a_worker_keeps_no_model_of_a_version_that_ran_before() -> None:
+    after_some_windows()
+    before = {run for run, _ in DetectProcessor._warm}
+    after_some_windows()
+    assert len(before) == 1 and len({run for run, _ in DetectProcessor._warm}) == 1
+    assert before.isdisjoint(run for run, _ in DetectProcessor._warm)
+
+
 @pytest.mark.slow
 def test_the_stories_have_something_to_say() -> None:
     found_events = [straight(seed) for seed in range(3)]

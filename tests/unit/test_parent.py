@@ -170,6 +170,18 @@ def test_a_child_that_makes_progress_before_it_fails_is_started_again_without_en
     assert not parent.start(QUICK.most_in_vain + 2)["killed"]
 
 
+def test_a_job_that_waits_for_its_server_does_not_let_the_others_be_given_up(start: Start) -> None:
+    parent = start(*["waits"] * (QUICK.most_in_vain + 2), "stays", until_progress=("--accept-gap",))
+    last = parent.start(QUICK.most_in_vain + 2)
+    assert last["extra"][:1] == ["--accept-gap"], "it has not read on yet"
+
+
+def test_a_job_that_waits_is_no_progress_where_no_other_has_any(start: Start) -> None:
+    parent = start("waits alone")
+    assert parent.end() == 1
+    assert "gave up after 3 starts" in parent.output
+
+
 def test_what_a_restart_cannot_mend_ends_it_at_once_with_the_childs_line(start: Start) -> None:
     parent = start("lasting")
     assert parent.end() == 1
