@@ -26,6 +26,7 @@ SHOWN = 200
 PIXELS = 200  # of a chart, axes and legend included
 DRY_RUN_SECONDS = 120.0
 WORK_SECONDS = 2
+PLAN = "plan of the dialog"  # in the state of the session: what is shown and waits for a confirmation
 
 
 def page(view: View) -> None:
@@ -187,39 +188,56 @@ def show_serving(view: View) -> None:
     promote, back = st.columns(2)
     busy = commands.command_runner().is_busy
     if promote.button(f"Promote {plain(view.version)} …", icon=":material/upgrade:", disabled=busy):
-        confirm(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
+        ask(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
-        confirm("Let the version before serve again", ["replay", "rollback"], view.who)
+        ask("Let the version before serve again", ["replay", "rollback"], view.who)
     show_work()
+
+
+def ask(title: str, arguments: list[str], who: Identity) -> None:
+    """Open the dialog, for which the plan is made anew."""
+    st.session_state.pop(PLAN, None)
+    confirm(title, arguments, who)
 
 
 @st.dialog("Are you sure?", width="medium")
 def confirm(title: str, arguments: list[str], who: Identity) -> None:
-    """Show what would be done, and do it after a confirmation."""
-    st.markdown(f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}")
+    """Show what would be done, and do that after a confirmation.
+
+    The click runs this once more, and by then another version may serve: the plan is that of the run before, which was shown.
+    """
+    head = st.empty()
+    head.markdown(titled(title, arguments))
     try:
-        with st.spinner("Looking what would be done …"):
-            plan = dry_run(tuple(arguments), who)
+        if PLAN not in st.session_state:
+            with st.spinner("Looking what would be done …"):
+                st.session_state[PLAN] = commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS, who)
     except CommandError as error:
         st.error(plain(error), icon=":material/block:")
         return
+    plan: dict[str, Any] = st.session_state[PLAN]
+    command = as_planned(arguments, plan)
+    head.markdown(titled(title, command))
     st.markdown(in_words(plan))
     if plan["already"]:
         return
     if st.button("Yes, do it", type="primary", icon=":material/check:"):
         try:
-            commands.command_runner().begin([*arguments, f"--by={who.name}"], who)
+            commands.command_runner().begin([*command, f"--by={who.name}"], who)
         except CommandError as error:
             st.error(plain(error), icon=":material/block:")
             return
-        dry_run.clear()
         st.rerun()
 
 
-@st.cache_data(show_spinner=False, ttl=60)
-def dry_run(arguments: tuple[str, ...], who: Identity) -> dict[str, Any]:
-    """What a command would do. Raises CommandError where it would be refused."""
-    return commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS, who)
+def titled(title: str, arguments: list[str]) -> str:
+    """What is asked, and the command that does it."""
+    return f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}"
+
+
+def as_planned(arguments: list[str], plan: dict[str, Any]) -> list[str]:
+    """The command that does what was shown: a rollback without a version goes back from whatever serves when it runs."""
+    return [*arguments, f"--to={plan['version']}"] if "rollback" in arguments else arguments
 
 
 def in_words(plan: dict[str, Any]) -> str:
@@ -246,5 +264,8 @@ def show_work() -> None:
     elif ended == 0:
         st.success(f"{code(work.name)} is done.", icon=":material/check_circle:")
     else:
-        st.error(f"{code(work.name)} ended with code {ended}: its last line says why.", icon=":material/error:")
+        st.error(
+            f"{code(work.name)} ended with code {ended}: {plain(commands.last_line(work.output))}",
+            icon=":material/error:",
+        )
     st.code(work.output or "(no output yet)", language=None)
