@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from dashboards.words import code, duration, plain, plural
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
 REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
 SAVEPOINT_SECONDS = 30.0
+SAVEPOINT = ("name", "version", "after", "age", "series", "size", "problem")
 CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
     "No process is known that runs jobs of version {version}. Start them with `kappa run all` on this machine, or set "
@@ -158,7 +160,7 @@ def show_savepoints(view: View) -> None:
     if not found["savepoints"]:
         st.caption("There is none yet. `kappa savepoint create NAME` takes one while jobs run.")
         return
-    rows = pd.DataFrame([savepoint_row(one) for one in reversed(found["savepoints"])])
+    rows = savepoint_rows(found["savepoints"][::-1])
     config = {
         "name": text_column("name"),
         "version": text_column("version"),
@@ -177,10 +179,20 @@ def savepoints() -> dict[str, Any]:
     return commands.answer(["savepoint", "list"], SAVEPOINT_SECONDS, identity.NOBODY)
 
 
+def savepoint_rows(manifests: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Savepoints as a frame with the columns of SAVEPOINT. After an upgrade of a state's format none of them may be readable."""
+    rows = pd.DataFrame([savepoint_row(one) for one in manifests], columns=list(SAVEPOINT))
+    return rows.assign(
+        after=pd.to_datetime(rows["after"], utc=True),
+        series=rows["series"].astype("Int64"),
+        size=rows["size"].astype(float),
+    )
+
+
 def savepoint_row(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A savepoint as a row; one whose manifest cannot be read says why."""
+    """A savepoint as a row; one whose manifest cannot be read has its name and says why."""
     if "problem" in manifest:
-        return {"name": manifest["name"], "problem": manifest["problem"]}
+        return dict.fromkeys(SAVEPOINT) | {"name": manifest["name"], "problem": manifest["problem"]}
     after = datetime.fromtimestamp(manifest["tick"] / 1000, tz=UTC)
     return {
         "name": manifest["name"],

@@ -14,8 +14,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
+from streamlit.testing.v1 import AppTest
 from support.recording_server import server_that
 
+from app.cli.output import with_json_keys
 from app.core.ports import free_port, port_is_free
 from app.core.settings import (
     PROJECT,
@@ -199,6 +201,40 @@ def test_commands_of_the_pages_take_no_module_from_the_working_directory(
     variables = dashboard.environment(settings(tmp_path / "home"))
     command = [*json.loads(variables["KAPPA_DASHBOARD_COMMAND"]), "--version"]
     assert subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
+
+
+GOOD = {
+    "name": "good",
+    "version": "live",
+    "watermark": 1_795_262_400_000,
+    "series": 7,
+    "files": {"a": {"bytes": 2**21}},
+}
+BROKEN = {"name": "old", "problem": "state format 26, wanted 27"}
+
+
+@pytest.mark.parametrize("found", [[BROKEN], [BROKEN, BROKEN | {"name": "older"}], [GOOD], [GOOD, BROKEN]])
+def test_savepoints_are_listed_with_their_problems_though_none_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]]
+) -> None:
+    def script() -> None:
+        from zoneinfo import ZoneInfo
+
+        from dashboards import chrome, pipeline
+
+        pipeline.savepoints.clear()
+        pipeline.show_savepoints(chrome.View("live", ["live"], "1h", ZoneInfo("UTC"), None))
+
+    calls(monkeypatch, f"print({json.dumps(json.dumps(with_json_keys({'savepoints': found})))})")
+    test = AppTest.from_function(script, default_timeout=60).run()
+    assert not test.exception
+    assert not test.error
+    rows = test.dataframe[0].value
+    assert list(rows["name"]) == [one["name"] for one in found[::-1]], "the newest first"
+    assert [why or "" for why in rows["problem"]] == [one.get("problem", "") for one in found[::-1]]
+    assert list(rows["series"].dropna()) == [one["series"] for one in found if "series" in one]
+    assert list(rows["size"].dropna()) == [2.0 for one in found if "files" in one]
+    assert len(rows["after"].dropna()) == len(rows["size"].dropna())
 
 
 def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
