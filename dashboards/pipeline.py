@@ -24,7 +24,7 @@ SAVEPOINT_SECONDS = 30.0
 SAVEPOINT = ("name", "version", "after", "age", "series", "size", "problem")
 CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
-    "No process is known that runs jobs of version {version}. Start them with `kappa run all` on this machine, or set "
+    "No process is known that runs jobs of version {version}. Start them with {command} on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
     '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start the dashboard anew.'
 )
@@ -43,8 +43,13 @@ def show_jobs(view: View) -> None:
     """Each job's newest facts."""
     st.subheader("Jobs")
     found = jobs.report(view.version, view.zone)
-    if not found.asked:
-        st.info(JOBS_HELP.format(version=code(view.version)), icon=":material/info:")
+    if found.others:
+        run = ", ".join(f"{code(version)} at {plain(address)}" for address, version in found.others.items())
+        st.caption(f"Other versions are run: {run}.")
+    if not found.jobs and not found.silent:
+        # Where others are run this one is not that which `kappa run all` takes: it serves.
+        command = "kappa run all" + (f" --version {view.version}" if found.others else "")
+        st.info(JOBS_HELP.format(version=code(view.version), command=code(command)), icon=":material/info:")
         return
     for address, why in found.silent.items():
         st.error(
