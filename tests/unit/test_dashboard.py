@@ -119,7 +119,7 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
         else:
             rows, counts = none["novelties"].rows, frame_of([], COUNT)
             both = (newest, newest)
-            versions.show(Comparison("live", "old", span, both, counts, rows, rows, 0, 0, span.start), view)
+            versions.show(Comparison("live", "old", span, both, counts, rows, rows, 0, 0), view)
 
     test = AppTest.from_function(script, default_timeout=60, args=(name, minutes_old)).run()
     assert not test.exception
