@@ -120,7 +120,7 @@ def show(found: Refusals, view: View) -> None:
     if not found.reasons.total:
         st.caption(f"No record was too late or unreadable in the last {view.words}.")
         return
-    counts = found.reasons.rows.groupby("dataset")["count"].sum()
+    counts = found.reasons.kinds
     st.caption(" · ".join(f"**{counts.get(name, 0):,}** {text}" for name, text in REFUSED_WORDS.items()))
     refused_chart(found, view).show()
     reasons = found.reasons.rows
@@ -134,6 +134,11 @@ def show(found: Refusals, view: View) -> None:
         "sample": text_column("newest sample", "large"),
     }
     table(Listing(reasons, len(reasons)), config)
+    listed = int(reasons["count"].sum())
+    if listed < found.reasons.total:
+        st.caption(
+            f"These are the most frequent reasons: those of {listed:,} of {plural(found.reasons.total, 'record')}."
+        )
 
 
 def refused_chart(found: Refusals, view: View) -> Chart:

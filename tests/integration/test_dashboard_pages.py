@@ -543,6 +543,46 @@ def test_pipeline_shows_what_was_refused_with_a_sample(client: Elasticsearch, ve
         ["late", "no reason given", 1, "telemetry/1/17", '{"value": 1}'],
     ]
     assert "dashboard.jobs" in words(test)
+    assert "most frequent" not in words(test)
+
+
+@pytest.mark.usefixtures("served")
+def test_refused_records_are_all_counted_though_only_the_most_frequent_reasons_are_listed(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.score(0)
+    for number in range(15):
+        for _ in range(1 + (number < 3)):
+            documents.refused("dead-letters", f"unknown {chr(ord('a') + number)}", 5, "{}")
+    documents.refused("late", "late by 30 s", 5, "{}")
+    documents.write()
+    test = opened("pipeline")
+    shown = test.dataframe[0].value
+    assert list(shown["count"]) == [2, 2, 2, *[1] * 7, 1]
+    assert "**1** too late · **18** unreadable" in words(test)
+    assert "These are the most frequent reasons: those of 14 of 19 records." in words(test)
+
+
+@pytest.mark.usefixtures("served")
+def test_new_messages_are_all_counted_though_only_the_first_ones_are_listed(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.score(0)
+    for number in range(logs.MAX_TEMPLATES + 7):
+        own: dict[str, Any] = {
+            "series": f"template/vm-1/web/error/{number:02x}",
+            "metric": None,
+            "template": f"t{number}",
+        }
+        documents.novelty("vm-1", "new", "close", (30, 20), 20.0, **own)
+    rate: dict[str, Any] = {"series": "template/vm-2/web/error/ffff", "metric": None, "template": "frequent"}
+    documents.novelty("vm-2", "anomaly", "close", (30, 20), 20.0, **rate)
+    documents.write()
+    test = opened("logs")
+    assert len(test.dataframe[0].value) == logs.MAX_TEMPLATES
+    assert f"{logs.MAX_TEMPLATES + 7} new messages, {logs.MAX_TEMPLATES + 8} in all" in words(test)
 
 
 @pytest.mark.usefixtures("served")
