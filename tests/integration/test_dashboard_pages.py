@@ -435,6 +435,30 @@ def test_who_was_notified_of_an_incident_is_on_its_page(client: Elasticsearch, v
         ["ops", "new", "delivered", "200"],
         ["ops", "worse", "failed", "403 <b>no</b>"],
     ]
+    assert "version" not in shown
+
+
+@pytest.mark.usefixtures("served")
+def test_notifications_of_an_incident_that_went_on_in_another_version_say_of_which_they_are(
+    client: Elasticsearch, version: str
+) -> None:
+    documents, identity = Documents(client, version, datetime.now(tz=UTC)), f"{version}-1"
+    documents.score(0)
+    documents.incident(["vm-1"], "anomaly", "update", (30, 1), 30.0, identity)
+    documents.delivery(identity, "open", 9.0, version="before")  # it served then
+    documents.delivery(identity, "update", 5.0)
+    documents.delivery(f"{identity}-{version}", "close", 3.0)  # another one served by then, so its key names it
+    documents.delivery(f"{identity}-third", "open", 2.0, version="third")
+    documents.early(CPU, "confirmed", 31.0, incident=identity, seconds_won=27.4, version="before")
+    documents.write()
+    test = opened("incident", incident=identity)
+    (shown,) = [frame.value for frame in test.dataframe if "channel" in frame.value]
+    assert [list(row) for row in shown[["version", "status"]].to_numpy()] == [
+        ["before", "new"],
+        [version, "worse"],
+        [version, "over"],
+    ]
+    assert "First seen early** in version `before`: " in words(test)
 
 
 @pytest.mark.usefixtures("served")
