@@ -70,15 +70,16 @@ def answer(arguments: Sequence[str], seconds: float, who: Identity) -> dict[str,
         raise CommandError(msg) from error
     if done.returncode:
         raise CommandError(
-            last_line(done.stderr) or f"`kappa {' '.join(arguments)}` ended with code {done.returncode}."
+            last_line(done.stderr.decode(errors="replace"))
+            or f"`kappa {' '.join(arguments)}` ended with code {done.returncode}."
         )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def last_line(output: bytes) -> str:
+def last_line(output: str) -> str:
     """The last line of a command's output: its error."""
-    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
     return lines[-1].removeprefix("kappa: ") if lines else ""
 
 

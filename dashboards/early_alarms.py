@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboards.chrome import View
 from dashboards.queries.early import EarlySummary, FirstSeen
-from dashboards.words import clock, local_text, named, plain, plural
+from dashboards.words import clock, code, local_text, named, plain, plural
 
 
 def show(found: EarlySummary, view: View) -> None:
@@ -40,7 +40,9 @@ def show_first(first: FirstSeen | None, view: View) -> None:
     if first is None:
         return
     won = f", {first.row['won']:.0f} s before this incident" if pd.notna(first.row["won"]) else ""
-    st.markdown(f"**First seen early**: {local_text(first.at, view.zone)}{won}: {plain(seen(first.row))}")
+    other = first.row["version"]
+    whose = f" in version {code(other)}" if other and other != view.version else ""
+    st.markdown(f"**First seen early**{whose}: {local_text(first.at, view.zone)}{won}: {plain(seen(first.row))}")
 
 
 def seen(row: Mapping[str, Any] | pd.Series[Any]) -> str:

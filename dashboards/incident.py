@@ -174,7 +174,7 @@ def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
         of = incident(client, version, identity)
         if of is None:
             return Missing(identity, newest.result(), chrome.now())
-        notifications = pool.submit(deliveries.of_incident, client, identity)
+        notifications = pool.submit(deliveries.of_incident, client, version, identity)
         first = pool.submit(early.of_incident, client, identity)
         members, like = pool.submit(episodes, client, version, of), pool.submit(similar, client, version, of)
         plotted = points(client, version, of.series, of.around)

@@ -39,38 +39,53 @@ UNREADABLE = (
 
 
 @dataclass(frozen=True)
-class JobReport:
-    """The answers of processes: facts by the job's name, and for those that did not answer, address and reason.
+class ProcessHealth:
+    """The answer of a process: facts by the job's name. `version`: whose jobs they are, empty where it does not say.
 
     `quarantined` is how many records are in quarantine.
     `notes` are sentences about restarts and violations of determinism.
     """
 
     jobs: Mapping[str, Mapping[str, Any]]
-    silent: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
     quarantined: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def asked(self) -> bool:
-        """Whether any process is known."""
-        return bool(self.jobs or self.silent)
+
+@dataclass(frozen=True)
+class JobReport:
+    """The answers of the processes that run a version's jobs, together as those of one.
+
+    `silent`: address and reason of those that did not answer; `others`: address and version of those that run another version's jobs.
+    """
+
+    jobs: Mapping[str, Mapping[str, Any]]
+    silent: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+    quarantined: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def report(version: str, zone: ZoneInfo = UTC) -> JobReport:
-    """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS. Times of its notes are in this zone."""
+    """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS. Times of its notes are in this zone.
+
+    One that does not say of which version its jobs are, as of an older release, is taken for one of this version.
+    """
     known = addresses(os.environ, version)
     if not known:
         return JobReport({})
     with ThreadPoolExecutor(len(known)) as pool:
         answers = dict(zip(known, pool.map(partial(fetch, zone=zone), known), strict=True))
-    found = [one for one in answers.values() if isinstance(one, JobReport)]
-    jobs = {name: facts for one in found for name, facts in one.jobs.items()}
+    found = {where: one for where, one in answers.items() if isinstance(one, ProcessHealth)}
+    own = [one for one in found.values() if one.version in ("", version)]
+    jobs = {name: facts for one in own for name, facts in one.jobs.items()}
     ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
     silent = {where: why for where, why in answers.items() if isinstance(why, str)}
-    notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
+    others = {where: one.version for where, one in found.items() if one.version not in ("", version)}
+    notes = tuple(dict.fromkeys(note for one in own for note in one.notes))
     # The topic is one for all: who read it last knows most.
-    return JobReport(ordered, silent, max((one.quarantined for one in found), default=0), notes)
+    quarantined = max((one.quarantined for one in found.values()), default=0)
+    return JobReport(ordered, silent, others, quarantined, notes)
 
 
 def notes_of(answer: Mapping[str, Any], zone: ZoneInfo = UTC) -> Iterator[str]:
@@ -102,7 +117,7 @@ def announced(file: Path) -> str | None:
         return None  # no such process has run here
 
 
-def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
+def fetch(address: str, zone: ZoneInfo = UTC) -> ProcessHealth | str:
     """What a process answers, or why it does not."""
     try:
         status, body = get(f"{address}/healthz", TIMEOUT_SECONDS, MAX_BYTES)
@@ -110,20 +125,22 @@ def fetch(address: str, zone: ZoneInfo = UTC) -> JobReport | str:
             return f"HTTP {status}: {printable(body[:MOST_SHOWN].decode(errors='replace').strip())}"
         answer = json.loads(body)
         notes = tuple(notes_of(answer, zone))
-        check(answer["jobs"])
-        return JobReport(answer["jobs"], quarantined=int(answer.get("quarantined", 0)), notes=notes)
+        check(answer)
+        return ProcessHealth(answer["jobs"], answer.get("version", ""), int(answer.get("quarantined", 0)), notes)
     except UNREADABLE as error:
         return f"{type(error).__name__}: {error}"
 
 
-def check(jobs: Mapping[str, Mapping[str, Any]]) -> None:
+def check(answer: Mapping[str, Any]) -> None:
     """Raise KeyError or TypeError for what no process says of its jobs."""
-    for facts in jobs.values():
+    sound = isinstance(answer.get("version", ""), str)
+    for facts in answer["jobs"].values():
         delay = facts.get("watermark_delay_seconds")
         numbers = [facts[name] for name in NUMBERS] + ([] if delay is None else [delay])
-        if not isinstance(facts["healthy"], bool) or not all(isinstance(one, int | float) for one in numbers):
-            msg = "not what jobs say of themselves"
-            raise TypeError(msg)
+        sound &= isinstance(facts["healthy"], bool) and all(isinstance(one, int | float) for one in numbers)
+    if not sound:
+        msg = "not what jobs say of themselves"
+        raise TypeError(msg)
 
 
 def place(job: str) -> int:

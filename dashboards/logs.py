@@ -12,7 +12,7 @@ from dashboards import chrome
 from dashboards.chrome import View
 from dashboards.queries.episodes import newest_event, span_of
 from dashboards.queries.frames import Listing
-from dashboards.queries.logs import RATE_BUCKETS, novel_templates, rates, texts
+from dashboards.queries.logs import RATE_BUCKETS, NovelTemplates, novel_templates, rates, texts
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores
 from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
@@ -34,7 +34,7 @@ class LogsPageData:
     read: datetime
     newest: datetime | None
     span: Span
-    novel: Listing
+    novel: NovelTemplates
     rates: Listing
     has_scores: bool
 
@@ -83,8 +83,7 @@ def show_novel(found: LogsPageData, view: View) -> None:
     if not found.novel.total:
         st.caption(f"No message was new, fell silent, or changed how often it comes in the last {view.words}.")
         return
-    count = int((found.novel.rows["kind"] == "new").sum())
-    st.caption(f"{plural(count, 'new message')}, {found.novel.total:,} in all. Click one for its series.")
+    st.caption(f"{plural(found.novel.new, 'new message')}, {found.novel.total:,} in all. Click one for its series.")
     config = {
         "kind": text_column("kind", 70),
         "since": time_column("since", view.zone),

@@ -14,17 +14,19 @@ WORDS = {"open": "new", "update": "worse", "close": "over"}
 
 
 def show(deliveries: pd.DataFrame, view: View) -> None:
-    """A table of notifications, where there are any."""
+    """A table of notifications, where there are any; with their versions where one is of another than is looked at."""
     if deliveries.empty:
         return
     st.subheader("Who was notified")
     shown = deliveries.assign(
         status=deliveries["status"].map(WORDS).fillna(deliveries["status"]),
-        **{name: deliveries[name].fillna("").map(plain_text) for name in ("channel", "why", "answer")},
+        **{name: deliveries[name].fillna("").map(plain_text) for name in ("channel", "version", "why", "answer")},
     )
+    versions = {"version": text_column("version")} if any(shown["version"] != view.version) else {}
     columns = {
         "at": time_column("when", view.zone),
         "channel": text_column("channel"),
+        **versions,
         "status": text_column("what"),
         "severity": text_column("severity"),
         "outcome": text_column("outcome"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,9 +21,10 @@ from dashboards.words import code, duration, plain, plural
 REFUSED_COLOURS = {"late": "#0072B2", "dead-letters": "#D55E00"}
 REFUSED_WORDS = {"late": "too late", "dead-letters": "unreadable (dead letters)"}
 SAVEPOINT_SECONDS = 30.0
+SAVEPOINT = ("name", "version", "after", "age", "series", "size", "problem")
 CHART_PIXELS = 220  # axes and legend included
 JOBS_HELP = (
-    "No process is known that runs jobs of version {version}. Start them with `kappa run all` on this machine, or set "
+    "No process is known that runs jobs of version {version}. Start them with {command} on this machine, or set "
     "`health.port` for each process and name their addresses in `dashboard.jobs`, for example "
     '`dashboard.jobs = ["http://127.0.0.1:9464"]`, and start the dashboard anew.'
 )
@@ -41,8 +43,13 @@ def show_jobs(view: View) -> None:
     """Each job's newest facts."""
     st.subheader("Jobs")
     found = jobs.report(view.version, view.zone)
-    if not found.asked:
-        st.info(JOBS_HELP.format(version=code(view.version)), icon=":material/info:")
+    if found.others:
+        run = ", ".join(f"{code(version)} at {plain(address)}" for address, version in found.others.items())
+        st.caption(f"Other versions are run: {run}.")
+    if not found.jobs and not found.silent:
+        # Where others are run this one is not that which `kappa run all` takes: it serves.
+        command = "kappa run all" + (f" --version {view.version}" if found.others else "")
+        st.info(JOBS_HELP.format(version=code(view.version), command=code(command)), icon=":material/info:")
         return
     for address, why in found.silent.items():
         st.error(
@@ -113,7 +120,7 @@ def show(found: Refusals, view: View) -> None:
     if not found.reasons.total:
         st.caption(f"No record was too late or unreadable in the last {view.words}.")
         return
-    counts = found.reasons.rows.groupby("dataset")["count"].sum()
+    counts = found.reasons.kinds
     st.caption(" · ".join(f"**{counts.get(name, 0):,}** {text}" for name, text in REFUSED_WORDS.items()))
     refused_chart(found, view).show()
     reasons = found.reasons.rows
@@ -127,6 +134,11 @@ def show(found: Refusals, view: View) -> None:
         "sample": text_column("newest sample", "large"),
     }
     table(Listing(reasons, len(reasons)), config)
+    listed = int(reasons["count"].sum())
+    if listed < found.reasons.total:
+        st.caption(
+            f"These are the most frequent reasons: those of {listed:,} of {plural(found.reasons.total, 'record')}."
+        )
 
 
 def refused_chart(found: Refusals, view: View) -> Chart:
@@ -158,7 +170,7 @@ def show_savepoints(view: View) -> None:
     if not found["savepoints"]:
         st.caption("There is none yet. `kappa savepoint create NAME` takes one while jobs run.")
         return
-    rows = pd.DataFrame([savepoint_row(one) for one in reversed(found["savepoints"])])
+    rows = savepoint_rows(found["savepoints"][::-1])
     config = {
         "name": text_column("name"),
         "version": text_column("version"),
@@ -177,10 +189,20 @@ def savepoints() -> dict[str, Any]:
     return commands.answer(["savepoint", "list"], SAVEPOINT_SECONDS, identity.NOBODY)
 
 
+def savepoint_rows(manifests: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Savepoints as a frame with the columns of SAVEPOINT. After an upgrade of a state's format none of them may be readable."""
+    rows = pd.DataFrame([savepoint_row(one) for one in manifests], columns=list(SAVEPOINT))
+    return rows.assign(
+        after=pd.to_datetime(rows["after"], utc=True),
+        series=rows["series"].astype("Int64"),
+        size=rows["size"].astype(float),
+    )
+
+
 def savepoint_row(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A savepoint as a row; one whose manifest cannot be read says why."""
+    """A savepoint as a row; one whose manifest cannot be read has its name and says why."""
     if "problem" in manifest:
-        return {"name": manifest["name"], "problem": manifest["problem"]}
+        return dict.fromkeys(SAVEPOINT) | {"name": manifest["name"], "problem": manifest["problem"]}
     after = datetime.fromtimestamp(manifest["tick"] / 1000, tz=UTC)
     return {
         "name": manifest["name"],

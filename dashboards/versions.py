@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from elasticsearch import Elasticsearch
 
 from dashboards import chrome, commands
 from dashboards.chrome import View
@@ -15,9 +14,9 @@ from dashboards.commands import CommandError
 from dashboards.identity import OPERATOR, Identity, wanted
 from dashboards.judging import Judgement, judged
 from dashboards.queries.frames import Listing
-from dashboards.queries.labels import LabelDocument, of_span
+from dashboards.queries.labels import LabelDocument
 from dashboards.queries.search import Span
-from dashboards.queries.versions import Comparison, compare, incidents_on
+from dashboards.queries.versions import Comparison, compare, labelled
 from dashboards.tables import chosen_row, score_column, text_column, time_column
 from dashboards.theme import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, tooltip_time
 from dashboards.words import code, local_text, plain, what
@@ -26,6 +25,7 @@ SHOWN = 200
 PIXELS = 200  # of a chart, axes and legend included
 DRY_RUN_SECONDS = 120.0
 WORK_SECONDS = 2
+PLAN = "plan of the dialog"  # in the state of the session: what is shown and waits for a confirmation
 
 
 def page(view: View) -> None:
@@ -68,7 +68,6 @@ def head(found: Comparison, view: View) -> None:
     """The differences in numbers."""
     ends = local_text(found.span.end, view.zone)
     st.caption(f"The last {view.words} that both have reached, until {ends}. Times are in {view.zone.key}.")
-    cut = found.compared_from > found.span.start
     numbers = {
         "In both": (found.both, "Novelties with the same series and beginning."),
         "Of another kind": (found.kinds_differ, "Of those in both."),
@@ -77,9 +76,9 @@ def head(found: Comparison, view: View) -> None:
     }
     for column, (name, (value, text)) in zip(st.columns(len(numbers)), numbers.items(), strict=True):
         column.metric(name, f"{value:,}", help=text, border=True)
-    if cut:
-        since = local_text(found.compared_from, view.zone)
-        st.caption(f"There are too many novelties to compare them all: compared are those since {since}.")
+    if found.compared_after is not None:
+        after = local_text(found.compared_after, view.zone)
+        st.caption(f"There are too many novelties to compare them all: compared are those that began after {after}.")
 
 
 def show_counts(found: Comparison, view: View) -> None:
@@ -138,25 +137,23 @@ def show_labels(view: View, other: str, span: Span) -> None:
     found = chrome.known(view, "labels", other, lambda client: labelled(client, names, span))
     if found is None:
         return
-    labels, incidents = found
-    if not labels:
-        st.caption(f"No incident of the last {view.words} has a label: give them on the page Incident.")
+    if found.after is not None:
+        after = local_text(found.after, view.zone)
+        st.caption(
+            f"There are too many incidents to look at them all: labels are those of incidents that began after {after}."
+        )
+    if found.cut:
+        st.caption("There are too many labels to count them all: counted are those that were given last.")
+    if not found.labels:
+        since = f"of the last {view.words}" if found.after is None else "of this time"
+        st.caption(f"No incident {since} has a label: give them on the page Incident.")
         return
-    rows = [judged_row(name, labels.values(), incidents[name]) for name in names]
+    rows = [judged_row(name, found.labels.values(), found.incidents[name]) for name in names]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     st.caption(
-        f"Of the {len(labels):,} incidents of this time with a label. A version has one of them when an incident of it shares "
+        f"Of the {len(found.labels):,} incidents of this time with a label. A version has one of them when an incident of it shares "
         "a host and a time with it. Where the truth is in a file, `kappa replay diff A B --truth FILE` counts by it."
     )
-
-
-def labelled(
-    client: Elasticsearch, names: Collection[str], span: Span
-) -> tuple[dict[str, LabelDocument], dict[str, pd.DataFrame]]:
-    """Labels of a span, and what each version has on the hosts that they name. Raises QueryError if a search fails."""
-    labels = of_span(client, span)
-    hosts = sorted({host for one in labels.values() for host in one.hosts})
-    return labels, {name: incidents_on(client, name, hosts, span).rows for name in names}
 
 
 def judged_row(version: str, labels: Collection[LabelDocument], incidents: pd.DataFrame) -> dict[str, Any]:
@@ -187,39 +184,56 @@ def show_serving(view: View) -> None:
     promote, back = st.columns(2)
     busy = commands.command_runner().is_busy
     if promote.button(f"Promote {plain(view.version)} …", icon=":material/upgrade:", disabled=busy):
-        confirm(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
+        ask(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
-        confirm("Let the version before serve again", ["replay", "rollback"], view.who)
+        ask("Let the version before serve again", ["replay", "rollback"], view.who)
     show_work()
+
+
+def ask(title: str, arguments: list[str], who: Identity) -> None:
+    """Open the dialog, for which the plan is made anew."""
+    st.session_state.pop(PLAN, None)
+    confirm(title, arguments, who)
 
 
 @st.dialog("Are you sure?", width="medium")
 def confirm(title: str, arguments: list[str], who: Identity) -> None:
-    """Show what would be done, and do it after a confirmation."""
-    st.markdown(f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}")
+    """Show what would be done, and do that after a confirmation.
+
+    The click runs this once more, and by then another version may serve: the plan is that of the run before, which was shown.
+    """
+    head = st.empty()
+    head.markdown(titled(title, arguments))
     try:
-        with st.spinner("Looking what would be done …"):
-            plan = dry_run(tuple(arguments), who)
+        if PLAN not in st.session_state:
+            with st.spinner("Looking what would be done …"):
+                st.session_state[PLAN] = commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS, who)
     except CommandError as error:
         st.error(plain(error), icon=":material/block:")
         return
+    plan: dict[str, Any] = st.session_state[PLAN]
+    command = as_planned(arguments, plan)
+    head.markdown(titled(title, command))
     st.markdown(in_words(plan))
     if plan["already"]:
         return
     if st.button("Yes, do it", type="primary", icon=":material/check:"):
         try:
-            commands.command_runner().begin([*arguments, f"--by={who.name}"], who)
+            commands.command_runner().begin([*command, f"--by={who.name}"], who)
         except CommandError as error:
             st.error(plain(error), icon=":material/block:")
             return
-        dry_run.clear()
         st.rerun()
 
 
-@st.cache_data(show_spinner=False, ttl=60)
-def dry_run(arguments: tuple[str, ...], who: Identity) -> dict[str, Any]:
-    """What a command would do. Raises CommandError where it would be refused."""
-    return commands.answer([*arguments, "--dry-run"], DRY_RUN_SECONDS, who)
+def titled(title: str, arguments: list[str]) -> str:
+    """What is asked, and the command that does it."""
+    return f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}"
+
+
+def as_planned(arguments: list[str], plan: dict[str, Any]) -> list[str]:
+    """The command that does what was shown: a rollback without a version goes back from whatever serves when it runs."""
+    return [*arguments, f"--to={plan['version']}"] if "rollback" in arguments else arguments
 
 
 def in_words(plan: dict[str, Any]) -> str:
@@ -246,5 +260,8 @@ def show_work() -> None:
     elif ended == 0:
         st.success(f"{code(work.name)} is done.", icon=":material/check_circle:")
     else:
-        st.error(f"{code(work.name)} ended with code {ended}: its last line says why.", icon=":material/error:")
+        st.error(
+            f"{code(work.name)} ended with code {ended}: {plain(commands.last_line(work.output))}",
+            icon=":material/error:",
+        )
     st.code(work.output or "(no output yet)", language=None)

@@ -79,6 +79,7 @@ def run_version(
     report: Report,
 ) -> None:
     """Run the lane of one version until stopped, or with `follow` until another one serves."""
+    health.health.runs(settings.version)
     serves = serving.ServingVersionWatch(settings.home)
 
     def leaves() -> bool:

@@ -57,11 +57,16 @@ class Health:
         self.parent = parent or Unsupervised()
         self.violations: Callable[[], dict[str, Any]] = lambda: {"count": 0, "accepted": 0, "last": None}
         self._jobs: dict[str, JobHealth] = {}
+        self._version = ""
         self.metrics = Metrics()
         self._in_quarantine = 0
         self.series, self.left_out = 0, dict.fromkeys(KINDS, 0)
         self._savepoint: dict[str, str] | None = None
         self.metrics.restarts.inc(self.parent.history.restarts)
+
+    def runs(self, version: str) -> None:
+        """Take in of which version the jobs are."""
+        self._version = version
 
     def expect(self, job: str) -> None:
         """Count a job as started, so that one without any progress becomes unhealthy."""
@@ -74,6 +79,7 @@ class Health:
         """Forget all jobs: those of another version will take their place."""
         with self._lock:
             self._jobs.clear()
+        self._version = ""
         self.parent.forget()
 
     def savepoint(self, taken_ms: int | None, problem: str = "") -> None:
@@ -150,7 +156,10 @@ class Health:
         self.parent.progress(name)
 
     def summary(self) -> dict[str, Any]:
-        """The newest figures of all jobs, and whether each is healthy."""
+        """The newest figures of all jobs, and whether each is healthy.
+
+        `version` is whose jobs they are; it is absent while there are none, and of the notifier, which belongs to no version.
+        """
         now = time.monotonic()
         with self._lock:
             jobs = {
@@ -176,6 +185,7 @@ class Health:
             "restarts": asdict(self.parent.history),
             "quarantined": self._in_quarantine,
             "violations": self.violations(),
+            **({"version": self._version} if self._version else {}),
             **({} if self._savepoint is None else {"savepoint": self._savepoint}),
         }
 

@@ -152,6 +152,7 @@ def started_jobs(
     `on_search` is called again and again while the search lasts.
     """
     checkpoints = selection.checkpoints(settings)
+    health.runs(settings.version)
     if "detect" in selection.names:
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)

@@ -30,14 +30,10 @@ def addresses(settings: Settings) -> list[str]:
 
 
 def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
-    """The jobs of this machine that serve their health."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for address in addresses(settings):
-        try:
-            found |= (health_at(address) or {}).get("jobs", {})
-        except TypeError as error:
-            log.debug("not an answer of /healthz", address=address, error=repr(error))
-    return found
+    """The version's jobs of this machine that serve their health; a process that does not say of which version they are is taken for one of it."""
+    answers = [health_at(address) or {} for address in addresses(settings)]
+    own = [one for one in answers if one.get("version") in (None, settings.version)]
+    return {name: facts for one in own for name, facts in one.get("jobs", {}).items()}
 
 
 def health_at(address: str) -> Mapping[str, Any] | None:

@@ -14,6 +14,7 @@ from models.records.index_names import DELIVERIES, alias_of
 MAX_DELIVERIES = 200
 COLUMNS = {
     "channel": "delivery.channel",
+    "version": "delivery.version",
     "status": "delivery.status",
     "severity": "delivery.severity",
     "outcome": "delivery.outcome",
@@ -23,13 +24,17 @@ COLUMNS = {
 }
 
 
-def of_incident(client: Elasticsearch, identity: str) -> pd.DataFrame:
-    """The newest MAX_DELIVERIES notifications of an incident, the oldest of them first. Raises QueryError if the search fails."""
+def of_incident(client: Elasticsearch, version: str, identity: str) -> pd.DataFrame:
+    """The newest MAX_DELIVERIES notifications of a version's incident, the oldest of them first. Raises QueryError if the search fails.
+
+    Versions have the same ids, and after a promotion an incident goes on under its id: what was sent of the version that served before is
+    part of it. Of a version that did not serve it was sent under a key that names the version (`app.notify.incidents_reader`).
+    """
     found = search(
         client,
         [alias_of(DELIVERIES)],
         size=MAX_DELIVERIES,
-        query=terms("delivery.incident", [identity]),
+        query=terms("delivery.incident", [identity, f"{identity}-{version}"]),
         sort=[{"@timestamp": "desc"}],
     )
     rows = [

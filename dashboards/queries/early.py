@@ -17,6 +17,7 @@ from models.records.records import CONFIRMED, RAISED, WITHDRAWN
 MAX_ALARMS = 20
 COLUMNS = {
     "time": "@timestamp",
+    "version": "alarm.version",
     "series": "alarm.series",
     "value": "alarm.value",
     "lower": "alarm.lower",
@@ -78,7 +79,10 @@ class FirstSeen:
 
 
 def of_incident(client: Elasticsearch, identity: str) -> FirstSeen | None:
-    """The first early alarm that an incident has confirmed; None without one. Raises QueryError if the search fails."""
+    """The first early alarm that an incident has confirmed; None without one. Raises QueryError if the search fails.
+
+    It may be one of another version, whose incident has the same id: what was raised before a promotion is settled after it.
+    """
     query = all_of(term("alarm.incident", identity), term("alarm.status", CONFIRMED))
     found = search(client, [alias_of(EARLY)], size=1, query=query, sort=[{"@timestamp": "asc"}])
     rows = listing_of(found, COLUMNS).rows

@@ -34,6 +34,14 @@ class LabelDocument:
 
 
 @dataclass(frozen=True)
+class LatestLabels:
+    """The last label of each incident, by its id. `cut`: there are more labels than were read, all of them given earlier."""
+
+    labels: dict[str, LabelDocument]
+    cut: bool = False
+
+
+@dataclass(frozen=True)
 class Answers:
     """What people answered to an incident: who has it in hand, and what it was, each by the latest such label."""
 
@@ -49,15 +57,15 @@ def answers(client: Elasticsearch, identities: Sequence[str]) -> dict[str, Answe
 
 def of_incidents(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
     """The latest label of each of these incidents that has one, by its id. Raises QueryError if the search fails."""
-    return latest(client, all_of(JUDGES, terms("label.incident", identities))) if identities else {}
+    return latest(client, all_of(JUDGES, terms("label.incident", identities))).labels if identities else {}
 
 
 def acknowledged(client: Elasticsearch, identities: Sequence[str]) -> dict[str, LabelDocument]:
     """Who has acknowledged each of these incidents, the latest. Raises QueryError if the search fails."""
-    return latest(client, all_of(ACKNOWLEDGES, terms("label.incident", identities))) if identities else {}
+    return latest(client, all_of(ACKNOWLEDGES, terms("label.incident", identities))).labels if identities else {}
 
 
-def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
+def of_span(client: Elasticsearch, span: Span) -> LatestLabels:
     """The latest label of each incident in the span. Raises QueryError if the search fails."""
     ended = at_least("event.end", span.start)
     was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
@@ -65,12 +73,13 @@ def of_span(client: Elasticsearch, span: Span) -> dict[str, LabelDocument]:
     return latest(client, all_of(JUDGES, at_most("event.start", span.end), reaches))
 
 
-def latest(client: Elasticsearch, query: Query) -> dict[str, LabelDocument]:
-    """Of labels, MAX_LABELS at most, the last one of each incident."""
+def latest(client: Elasticsearch, query: Query) -> LatestLabels:
+    """Of labels, the MAX_LABELS that were given last, the last one of each incident."""
     newest_first = [{"@timestamp": "desc"}]
     found = search(client, [alias_of(LABELS)], size=MAX_LABELS, query=query, sort=newest_first)
     labels = [of_document(hit["_source"]) for hit in found["hits"]["hits"]]
-    return {one.incident: one for one in reversed(labels) if one.incident}
+    last = {one.incident: one for one in reversed(labels) if one.incident}
+    return LatestLabels(last, cut=found["hits"]["total"]["value"] > len(labels))
 
 
 def of_document(source: dict[str, Any]) -> LabelDocument:

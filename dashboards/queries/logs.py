@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from elasticsearch import Elasticsearch
@@ -32,7 +33,14 @@ NOVEL_COLUMNS = (
 RATE = ("series", "text", "share", "most", "score", "latest", "rate")
 
 
-def novel_templates(client: Elasticsearch, version: str, span: Span) -> Listing:
+@dataclass(frozen=True)
+class NovelTemplates(Listing):
+    """The first novel templates, columns of NOVEL_COLUMNS, and how many there are in all. `new`: how many of all are new."""
+
+    new: int = 0
+
+
+def novel_templates(client: Elasticsearch, version: str, span: Span) -> NovelTemplates:
     """Templates that were novel in the span: columns of NOVEL_COLUMNS, new ones first, then by score.
 
     Of a template on several hosts the novelty with the highest score is shown; `hosts` says how many they are.
@@ -51,15 +59,22 @@ def novel_templates(client: Elasticsearch, version: str, span: Span) -> Listing:
             "strongest": strongest,
         },
     }
-    count = {"cardinality": {"field": "novelty.template", "precision_threshold": 3000}}
+    count: dict[str, Any] = {"cardinality": {"field": "novelty.template", "precision_threshold": 3000}}
+    new = {"filter": {"term": {"novelty.kind": "new"}}, "aggs": {"all": count}}
     query = all_of(touching(span), {"exists": {"field": "novelty.template"}})
     found = search(
-        client, [alias_of("novelties", version)], size=0, query=query, aggs={"templates": by_template, "all": count}
+        client,
+        [alias_of("novelties", version)],
+        size=0,
+        query=query,
+        aggs={"templates": by_template, "all": count, "new": new},
     )
     rows = [novel_row(bucket) for bucket in buckets(found, "templates")]
     rows.sort(key=lambda row: (row["kind"] != "new", -row["score"]))
-    total = found.get("aggregations", {}).get("all", {}).get("value", 0)
-    return Listing(frame_of(rows, NOVEL_COLUMNS), max(len(rows), int(total)))
+    # Where there are more than 3,000 both are estimates, which must not fall below what is listed.
+    total, total_new = (int(pick(found, f"aggregations.{name}.value") or 0) for name in ("all", "new.all"))
+    listed_new = sum(row["kind"] == "new" for row in rows)
+    return NovelTemplates(frame_of(rows, NOVEL_COLUMNS), max(len(rows), total), max(listed_new, total_new))
 
 
 def novel_row(bucket: Mapping[str, Any]) -> dict[str, Any]:

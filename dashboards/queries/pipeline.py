@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,13 +26,20 @@ RATE = ("time", "dataset", "count")
 
 
 @dataclass(frozen=True)
+class Reasons(Listing):
+    """The most frequent reasons of each kind, columns of REFUSED, and how many records there are in all. `kinds`: how many of each kind."""
+
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Refusals:
     """Refused records of a span: by reason with a sample, and their number over time (columns of RATE)."""
 
     read: datetime
     span: Span
     newest: datetime | None
-    reasons: Listing
+    reasons: Reasons
     rate: pd.DataFrame
 
 
@@ -44,11 +51,8 @@ def refusals(client: Elasticsearch, version: str, length: timedelta, now: dateti
     return Refusals(now, span, newest, refused(client, version, span), rate(client, version, span))
 
 
-def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
-    """Late and dead records appended in the span, by reason: columns of REFUSED, with the newest one as sample and its reason.
-
-    `total` counts the records, `rows` has the most frequent reasons of either kind.
-    """
+def refused(client: Elasticsearch, version: str, span: Span) -> Reasons:
+    """Late and dead records appended in the span, by reason, with the newest one as sample and its reason."""
     newest = {
         "top_hits": {"size": 1, "sort": [{"@timestamp": "desc"}], "_source": ["@timestamp", "message", "pipeline"]}
     }
@@ -64,8 +68,15 @@ def refused(client: Elasticsearch, version: str, span: Span) -> Listing:
     found = search(
         client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"datasets": by_dataset}
     )
-    rows = [row for dataset in buckets(found, "datasets") for row in refused_rows(dataset)]
-    return Listing(frame_of(rows, REFUSED), found["hits"]["total"]["value"])
+    datasets = buckets(found, "datasets")
+    rows = [row for dataset in datasets for row in refused_rows(dataset)]
+    kinds = {kind_of(dataset["key"]): dataset["doc_count"] for dataset in datasets}
+    return Reasons(frame_of(rows, REFUSED), found["hits"]["total"]["value"], kinds)
+
+
+def kind_of(dataset: str) -> str:
+    """The kind of records of a dataset: `late` or `dead-letters`."""
+    return dataset.removeprefix("kappa.")
 
 
 def refused_rows(dataset: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -87,7 +98,7 @@ def refused_row(dataset: str, reason: Mapping[str, Any]) -> dict[str, Any]:
     sample = reason["newest"]["hits"]["hits"][0]["_source"]
     source_position = [pick(sample, f"pipeline.{name}") for name in ("topic", "partition", "offset")]
     return {
-        "dataset": dataset.removeprefix("kappa."),
+        "dataset": kind_of(dataset),
         "reason": reason["key"],
         "count": reason["doc_count"],
         "latest": sample["@timestamp"],
@@ -108,7 +119,7 @@ def rate(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
         client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"times": over_time}
     )
     rows = [
-        {"time": moment(bucket["key"]), "dataset": inner["key"].removeprefix("kappa."), "count": inner["doc_count"]}
+        {"time": moment(bucket["key"]), "dataset": kind_of(inner["key"]), "count": inner["doc_count"]}
         for bucket in buckets(found, "times")
         for inner in bucket["datasets"]["buckets"]
     ]

@@ -24,7 +24,18 @@ from app.runtime.dashboard import environment
 from app.runtime.score_server import serving_scores
 from app.search.mappings import drop_version
 from dashboards import chrome
-from dashboards.queries import Connection, QueryError, Span, logs, newest_event, overview, search, series, versions
+from dashboards.queries import (
+    Connection,
+    QueryError,
+    Span,
+    labels,
+    logs,
+    newest_event,
+    overview,
+    search,
+    series,
+    versions,
+)
 from dashboards.queries.overview import Overview
 from models.core.series import quote
 
@@ -424,6 +435,30 @@ def test_who_was_notified_of_an_incident_is_on_its_page(client: Elasticsearch, v
         ["ops", "new", "delivered", "200"],
         ["ops", "worse", "failed", "403 <b>no</b>"],
     ]
+    assert "version" not in shown
+
+
+@pytest.mark.usefixtures("served")
+def test_notifications_of_an_incident_that_went_on_in_another_version_say_of_which_they_are(
+    client: Elasticsearch, version: str
+) -> None:
+    documents, identity = Documents(client, version, datetime.now(tz=UTC)), f"{version}-1"
+    documents.score(0)
+    documents.incident(["vm-1"], "anomaly", "update", (30, 1), 30.0, identity)
+    documents.delivery(identity, "open", 9.0, version="before")  # it served then
+    documents.delivery(identity, "update", 5.0)
+    documents.delivery(f"{identity}-{version}", "close", 3.0)  # another one served by then, so its key names it
+    documents.delivery(f"{identity}-third", "open", 2.0, version="third")
+    documents.early(CPU, "confirmed", 31.0, incident=identity, seconds_won=27.4, version="before")
+    documents.write()
+    test = opened("incident", incident=identity)
+    (shown,) = [frame.value for frame in test.dataframe if "channel" in frame.value]
+    assert [list(row) for row in shown[["version", "status"]].to_numpy()] == [
+        ["before", "new"],
+        [version, "worse"],
+        [version, "over"],
+    ]
+    assert "First seen early** in version `before`: " in words(test)
 
 
 @pytest.mark.usefixtures("served")
@@ -532,6 +567,46 @@ def test_pipeline_shows_what_was_refused_with_a_sample(client: Elasticsearch, ve
         ["late", "no reason given", 1, "telemetry/1/17", '{"value": 1}'],
     ]
     assert "dashboard.jobs" in words(test)
+    assert "most frequent" not in words(test)
+
+
+@pytest.mark.usefixtures("served")
+def test_refused_records_are_all_counted_though_only_the_most_frequent_reasons_are_listed(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.score(0)
+    for number in range(15):
+        for _ in range(1 + (number < 3)):
+            documents.refused("dead-letters", f"unknown {chr(ord('a') + number)}", 5, "{}")
+    documents.refused("late", "late by 30 s", 5, "{}")
+    documents.write()
+    test = opened("pipeline")
+    shown = test.dataframe[0].value
+    assert list(shown["count"]) == [2, 2, 2, *[1] * 7, 1]
+    assert "**1** too late · **18** unreadable" in words(test)
+    assert "These are the most frequent reasons: those of 14 of 19 records." in words(test)
+
+
+@pytest.mark.usefixtures("served")
+def test_new_messages_are_all_counted_though_only_the_first_ones_are_listed(
+    client: Elasticsearch, version: str
+) -> None:
+    documents = Documents(client, version, datetime.now(tz=UTC))
+    documents.score(0)
+    for number in range(logs.MAX_TEMPLATES + 7):
+        own: dict[str, Any] = {
+            "series": f"template/vm-1/web/error/{number:02x}",
+            "metric": None,
+            "template": f"t{number}",
+        }
+        documents.novelty("vm-1", "new", "close", (30, 20), 20.0, **own)
+    rate: dict[str, Any] = {"series": "template/vm-2/web/error/ffff", "metric": None, "template": "frequent"}
+    documents.novelty("vm-2", "anomaly", "close", (30, 20), 20.0, **rate)
+    documents.write()
+    test = opened("logs")
+    assert len(test.dataframe[0].value) == logs.MAX_TEMPLATES
+    assert f"{logs.MAX_TEMPLATES + 7} new messages, {logs.MAX_TEMPLATES + 8} in all" in words(test)
 
 
 @pytest.mark.usefixtures("served")
@@ -588,9 +663,68 @@ def test_what_is_cut_is_not_called_a_difference(client: Elasticsearch, version: 
             patched.setattr(versions, "MAX_COMPARED", 10)
             found = versions.compare(client, version, other, HOUR, NOON)
         assert (list(found.only_left["id"]), list(found.only_right["id"])) == (["n39"], [])
-        assert found.both == 9
+        assert (found.both, found.compared_after) == (8, NOON - timedelta(minutes=20))
     finally:
         drop_version(client, other)
+
+
+def test_of_novelties_that_begin_together_none_is_called_a_difference_where_a_listing_is_cut_among_them(
+    client: Elasticsearch, version: str, unique: str
+) -> None:
+    other = f"{unique}-b"
+    left, right = Documents(client, version, NOON), Documents(client, other, NOON)
+    try:
+        for documents, order in ((left, 1), (right, -1)):
+            for number in range(20)[::order]:
+                documents.novelty("vm-1", "anomaly", "close", (30, 1), 20.0, f"together{number}")
+            documents.novelty("vm-1", "anomaly", "close", (10, 1), 20.0, "later")
+        left.write()
+        right.write()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(versions, "MAX_COMPARED", 10)
+            found = versions.compare(client, version, other, HOUR, NOON)
+        assert (list(found.only_left["id"]), list(found.only_right["id"])) == ([], [])
+        assert (found.both, found.compared_after) == (1, NOON - timedelta(minutes=30))
+    finally:
+        drop_version(client, other)
+
+
+@pytest.mark.usefixtures("served")
+def test_labels_are_counted_only_where_all_incidents_are_known_and_the_page_says_since_when(
+    client: Elasticsearch, version: str, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, host = f"{unique}-b", f"{unique}-1"
+    # Labels are those of all versions: these are of no other test's time.
+    now = datetime.now(tz=UTC).replace(microsecond=0) - timedelta(days=40)
+    left, right = Documents(client, version, now), Documents(client, other, now)
+    try:
+        for documents in (left, right):
+            documents.score(0)
+            documents.novelty(host, "anomaly", "close", (5, 4), 20.0, "shared")
+        left.incident([host], "anomaly", "close", (50, 20), 30.0, "lasting")
+        for number in range(10):
+            left.incident([host], "anomaly", "close", (15 - number, 14 - number), 30.0, f"short{number}")
+        right.incident([host], "anomaly", "close", (50, 20), 30.0, "lasting")
+        for identity, ago in (("early", (40, 38)), ("within", (25, 22)), ("last", (8, 7))):
+            left.label(f"{unique}-{identity}", "true", 1, host, ago)
+        left.write()
+        right.write()
+        assert judged_by_labels(other) == [[version, "3 of 3", "100%", "0 of 0"], [other, "2 of 3", "67%", "0 of 0"]]
+        monkeypatch.setattr(versions, "MAX_INCIDENTS", 5)
+        assert judged_by_labels(other) == [[version, "1 of 1", "100%", "0 of 0"], [other, "0 of 1", "0%", "0 of 0"]]
+        text = words(opened("versions", **{"with": other}))
+        assert "labels are those of incidents that began after" in text
+        assert "too many labels" not in text
+        monkeypatch.setattr(labels, "MAX_LABELS", 2)
+        assert "counted are those that were given last" in words(opened("versions", **{"with": other}))
+    finally:
+        drop_version(client, other)
+
+
+def judged_by_labels(other: str) -> list[list[Any]]:
+    """The last table of the page that compares with this version."""
+    rows: list[list[Any]] = opened("versions", **{"with": other}).dataframe[-1].value.to_numpy().tolist()
+    return rows
 
 
 def test_version_that_was_never_written_is_explained(served: AppTest) -> None:

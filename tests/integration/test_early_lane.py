@@ -93,12 +93,11 @@ def log(folder: Path, stack: Addresses, unique: str) -> EarlyTopics:
 def running(spark: SparkSession, settings: Settings) -> Iterator[None]:
     """The lane, from when it compares records until nobody wants it any more."""
     stopping, compares, failed = threading.Event(), threading.Event(), []
+    health = LaneHealth(settings)
 
     def run() -> None:
         try:
-            service.run_version(
-                spark, settings, stopping, LaneHealth(settings), follow=False, report=lambda line: compares.set()
-            )
+            service.run_version(spark, settings, stopping, health, follow=False, report=lambda line: compares.set())
         except Exception as error:
             failed.append(error)
             compares.set()
@@ -107,6 +106,7 @@ def running(spark: SparkSession, settings: Settings) -> Iterator[None]:
     thread.start()
     try:
         assert compares.wait(120.0) and not failed, failed
+        assert health.health.summary()["version"] == settings.version
         yield
     finally:
         stopping.set()

@@ -193,7 +193,7 @@ def test_jobs_tell_their_health_stop_after_the_batch_in_hand_and_go_on_from_ther
         status, summary = healthz(address)
         assert status == 200
         assert summary["healthy"]
-        assert set(summary["jobs"]) == {"extract", "detect"}
+        assert (summary["version"], set(summary["jobs"])) == ("live", {"extract", "detect"})
         assert summary["jobs"]["extract"]["rows"] > 0
         assert {job["dropped_by_watermark"] for job in summary["jobs"].values()} == {0}
         exposed = list(text_string_to_metric_families(get(address + "/metrics")[1]))

@@ -212,7 +212,8 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         process.wait(lambda: "index of version v2;" in process.output, 240, "the jobs of v2")
         process.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
         assert process.address() == address
-        assert healthz(address)[0] == 200
+        status, summary = healthz(address)
+        assert (status, summary["version"]) == (200, "v2")
         assert_one_line(deployment.command("replay", "drop", "v2", "--yes"), "version v2 serves")
 
         back = deployment.promoted("rollback")

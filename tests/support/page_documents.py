@@ -99,11 +99,17 @@ class Documents:
         )
 
     def delivery(
-        self, incident: str, status: str, minutes: float, outcome: str = "delivered", answer: str = "200"
+        self,
+        incident: str,
+        status: str,
+        minutes: float,
+        outcome: str = "delivered",
+        answer: str = "200",
+        version: str | None = None,
     ) -> None:
         """What became of a notification so long ago."""
-        about = {"channel": "ops", "incident": incident, "version": self.version, "status": status, "severity": "major"}
-        about |= {"outcome": outcome, "why": "route 1", "answer": answer}
+        about = {"channel": "ops", "incident": incident, "version": version or self.version, "status": status}
+        about |= {"severity": "major", "outcome": outcome, "why": "route 1", "answer": answer}
         event, time = {"kind": "event", "dataset": "kappa.deliveries"}, self.at(minutes)
         text = {
             "@timestamp": time.isoformat(),

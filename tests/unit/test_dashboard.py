@@ -76,9 +76,9 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
         from dashboards import chrome, incident, logs, overview, pipeline, series, versions
         from dashboards.queries import INCIDENT, NOVELTY, Listing, span_of
         from dashboards.queries.frames import frame_of
-        from dashboards.queries.logs import NOVEL_COLUMNS, RATE
+        from dashboards.queries.logs import NOVEL_COLUMNS, RATE, NovelTemplates
         from dashboards.queries.overview import Lanes, Overview
-        from dashboards.queries.pipeline import REFUSED, Refusals
+        from dashboards.queries.pipeline import REFUSED, Reasons, Refusals
         from dashboards.queries.versions import COUNT, Comparison
 
         now = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -89,7 +89,6 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
             "incidents": Listing(frame_of([], INCIDENT), 0),
             "novelties": Listing(frame_of([], NOVELTY), 0),
             "rates": Listing(frame_of([], RATE), 0),
-            "novel": Listing(frame_of([], NOVEL_COLUMNS), 0),
         }
         if name == "overview":
             found = Overview(
@@ -112,14 +111,15 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
                 series.SeriesPageData(now, newest, span, None, False, none["novelties"]), view, "gauge/vm-1/web/cpu"
             )
         elif name == "logs":
-            logs.show(logs.LogsPageData(now, newest, span, none["novel"], none["rates"], False), view, "lines")
+            novel = NovelTemplates(frame_of([], NOVEL_COLUMNS), 0)
+            logs.show(logs.LogsPageData(now, newest, span, novel, none["rates"], False), view, "lines")
         elif name == "pipeline":
-            reasons = Listing(frame_of([], REFUSED), 0)
+            reasons = Reasons(frame_of([], REFUSED), 0)
             pipeline.show(Refusals(now, span, newest, reasons, pd.DataFrame()), view)
         else:
             rows, counts = none["novelties"].rows, frame_of([], COUNT)
             both = (newest, newest)
-            versions.show(Comparison("live", "old", span, both, counts, rows, rows, 0, 0, span.start), view)
+            versions.show(Comparison("live", "old", span, both, counts, rows, rows, 0, 0), view)
 
     test = AppTest.from_function(script, default_timeout=60, args=(name, minutes_old)).run()
     assert not test.exception

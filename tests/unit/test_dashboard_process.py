@@ -7,15 +7,19 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import SecretStr
+from streamlit.testing.v1 import AppTest
+from support.markdown import as_read
 from support.recording_server import server_that
 
+from app.cli.output import with_json_keys
 from app.core.ports import free_port, port_is_free
 from app.core.settings import (
     PROJECT,
@@ -28,6 +32,7 @@ from app.core.settings import (
 )
 from app.runtime import dashboard
 from app.runtime.health import Health, HealthServer
+from app.runtime.served_health import own_jobs
 from dashboards import commands, jobs
 from dashboards.commands import CommandError, CommandRunner
 from dashboards.identity import Identity
@@ -108,8 +113,72 @@ def test_job_that_is_not_well_still_says_what_it_knows() -> None:
     health.expect("detect")
     with HealthServer(health, "127.0.0.1", 0) as server:
         found = jobs.fetch(server.address)
-    assert isinstance(found, jobs.JobReport)
+    assert isinstance(found, jobs.ProcessHealth)
     assert found.jobs["detect"]["healthy"] is False
+
+
+@contextmanager
+def served(version: str | None, job: str, healthy: bool = True) -> Iterator[str]:
+    """A process that runs a job of a version, None for an older release, which does not say of which one; its address."""
+    health = Health(120.0 if healthy else -1.0)
+    if version is not None:
+        health.runs(version)
+    health.expect(job)
+    with HealthServer(health, "127.0.0.1", 0) as server:
+        yield server.address
+
+
+def test_jobs_are_those_of_the_version_and_who_runs_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        served("live", "detect") as first,
+        served("live", "index") as second,
+        served("v2", "detect", healthy=False) as third,
+    ):
+        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([first, second, third]))
+        live, candidate, nobodys = (jobs.report(version) for version in ("live", "v2", "old"))
+    assert {name: facts["healthy"] for name, facts in live.jobs.items()} == {"detect": True, "index": True}
+    assert live.others == {third: "v2"}
+    assert {name: facts["healthy"] for name, facts in candidate.jobs.items()} == {"detect": False}
+    assert candidate.others == {first: "live", second: "live"}
+    assert nobodys.jobs == {}
+    assert nobodys.others == {first: "live", second: "live", third: "v2"}
+
+
+def test_a_process_of_an_older_release_is_taken_for_one_of_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(None, "detect") as address:
+        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([address]))
+        found = jobs.report("v2")
+    assert (list(found.jobs), dict(found.others)) == (["detect"], {})
+
+
+def test_page_of_a_version_that_nobody_runs_shows_no_job_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def script(version: str) -> None:
+        from zoneinfo import ZoneInfo
+
+        from dashboards import chrome, pipeline
+
+        pipeline.show_jobs(chrome.View(version, [version], "1h", ZoneInfo("UTC"), None))
+
+    with served("live", "detect") as address:
+        monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([address]))
+        test = AppTest.from_function(script, default_timeout=60, args=("v2",)).run()
+        assert not test.dataframe
+        assert not test.success
+        assert "runs jobs of version `v2`. Start them with `kappa run all --version v2`" in test.info[0].value
+        assert as_read(test.caption[0].value) == f"Other versions are run: `live` at {address}."
+        test.args = ("live",)
+        assert list(test.run().dataframe[0].value["job"]) == ["detect"]
+        assert not test.caption
+
+
+def test_watch_of_a_version_takes_no_health_of_another_one(tmp_path: Path) -> None:
+    with served("live", "detect") as address:
+        own = Settings(home=tmp_path, health=HealthSettings(port=int(address.rsplit(":", 1)[1])))
+        assert list(own_jobs(own)) == ["detect"]
+        assert own_jobs(own.model_copy(update={"version": "v2"})) == {}
+    with served(None, "detect") as address:
+        older = own.model_copy(update={"version": "v2", "health": HealthSettings(port=int(address.rsplit(":", 1)[1]))})
+        assert list(own_jobs(older)) == ["detect"]
 
 
 WRONG: tuple[Any, ...] = (None, "9", [], {})
@@ -132,7 +201,9 @@ def test_what_answers_in_the_place_of_the_jobs_is_named_as_that(jobs_found: Any)
     with server_that(200, json.dumps({"jobs": jobs_found}).encode()) as (address, _):
         assert isinstance(jobs.fetch(address), str)
     with server_that(200, json.dumps({"jobs": {"index": JOB}}).encode()) as (address, _):
-        assert isinstance(jobs.fetch(address), jobs.JobReport)
+        assert isinstance(jobs.fetch(address), jobs.ProcessHealth)
+    with server_that(200, json.dumps({"jobs": {"index": JOB}, "version": 7}).encode()) as (address, _):
+        assert isinstance(jobs.fetch(address), str)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +270,41 @@ def test_commands_of_the_pages_take_no_module_from_the_working_directory(
     variables = dashboard.environment(settings(tmp_path / "home"))
     command = [*json.loads(variables["KAPPA_DASHBOARD_COMMAND"]), "--version"]
     assert subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
+
+
+GOOD = {
+    "name": "good",
+    "version": "live",
+    "watermark": 1_795_262_400_000,
+    "series": 7,
+    "files": {"a": {"bytes": 2**21}},
+}
+BROKEN = {"name": "old", "problem": "state format 26, wanted 27"}
+
+
+@pytest.mark.parametrize("found", [[BROKEN], [BROKEN, BROKEN | {"name": "older"}], [GOOD], [GOOD, BROKEN]])
+def test_savepoints_are_listed_with_their_problems_though_none_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]]
+) -> None:
+    def script() -> None:
+        from zoneinfo import ZoneInfo
+
+        from dashboards import chrome, pipeline
+
+        pipeline.savepoints.clear()
+        pipeline.show_savepoints(chrome.View("live", ["live"], "1h", ZoneInfo("UTC"), None))
+        pipeline.savepoints.clear()
+
+    calls(monkeypatch, f"print({json.dumps(json.dumps(with_json_keys({'savepoints': found})))})")
+    test = AppTest.from_function(script, default_timeout=60).run()
+    assert not test.exception
+    assert not test.error
+    rows = test.dataframe[0].value
+    assert list(rows["name"]) == [one["name"] for one in found[::-1]], "the newest first"
+    assert [why or "" for why in rows["problem"]] == [one.get("problem", "") for one in found[::-1]]
+    assert list(rows["series"].dropna()) == [one["series"] for one in found if "series" in one]
+    assert list(rows["size"].dropna()) == [2.0 for one in found if "files" in one]
+    assert len(rows["after"].dropna()) == len(rows["size"].dropna())
 
 
 def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:

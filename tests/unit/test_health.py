@@ -266,6 +266,16 @@ def test_one_row_dropped_by_the_watermark_is_unhealthy_for_good() -> None:
     assert exposed(health)["kappa_dropped_by_watermark_total", "extract"] == 1
 
 
+def test_health_says_of_which_version_the_jobs_are_while_they_run() -> None:
+    health = Health(60)
+    assert "version" not in health.summary()
+    health.runs("v2")
+    health.expect("extract")
+    assert health.summary()["version"] == "v2"
+    health.forget()
+    assert "version" not in health.summary()
+
+
 # --- the server
 
 
