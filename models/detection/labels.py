@@ -57,7 +57,6 @@ class Labels:
         self._state, self._p = state, p
         self.overflow: list[Overflow] = []  # of the last window
         self._dense: dict[tuple[str, str], tuple[Sequence[str], tuple[int, ...], Floats, Floats]] = {}
-        self._changes = 0
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Apply the labels of a window in the order in which they were appended. Answers the other rows."""
@@ -71,7 +70,7 @@ class Labels:
             left_out |= {name for name in label["series"] if not self._apply(label["label"], name, now)}
         if left_out:
             self._count(now, left_out)
-        self._changes += 1
+        self._state.control.changes += 1
         return rows.without_span(labels)
 
     def _count(self, now: int, left_out: set[str]) -> None:
@@ -147,11 +146,7 @@ class Labels:
             for name, own in state.demands.items()
         }
         state.demands = {name: own for name, own in kept.items() if own}
-        self._changes += 1
-
-    def changed(self) -> None:
-        """Note that demands have changed from outside."""
-        self._changes += 1
+        state.changes += 1
 
     def demand(
         self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = "", suffix: str = ""
@@ -175,7 +170,7 @@ class Labels:
             return 0.0
         names: Sequence[str] = getattr(self._state, table).names
         hour = self._state.last // HOUR_MS
-        fits = (len(names), hour, self._changes)
+        fits = (len(names), hour, self._state.control.changes)
         kept = self._dense.get((table, pattern))
         if kept is None or kept[0] is not names or kept[1] != fits:
             kept = self._dense[table, pattern] = (
