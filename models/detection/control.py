@@ -77,9 +77,7 @@ class Control:
         if not any(due):
             return []
         chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
-        events = self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
-        self.labels.changed()
-        return events
+        return self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
 
     def hold(self, now: int) -> None:
         """Determine the rules that hold in the window that ends at `now`, epoch ms."""

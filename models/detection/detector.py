@@ -79,7 +79,7 @@ class ShardDetector:
         model = model_of(p, settings, state)
         self._control = Control(state, p, shard)
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
-        self._templates = TemplateMerging(state, p, self._control)
+        self._templates = TemplateMerging(state, p)
         self._newcomers = Newcomers(state, p)
         self._appearance = Appearance(state, p, self._newcomers)
         self._silence = Silence(state, p, self._control, self._limits)

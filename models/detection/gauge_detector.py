@@ -27,6 +27,7 @@ from models.detection import gauge_columns as col
 from models.detection.change_point import ChangeParameters
 from models.detection.control import Control
 from models.detection.host_columns import WINDOWS
+from models.detection.labels import DOWN, ROUGHNESS, UP, named
 from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState, ShardWindow
 from models.rules.table import Applied, deviates, own_or
@@ -34,6 +35,7 @@ from models.stats import normal_gamma
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import DEGREES
+from models.univariate.univariate_state import ROUGH
 
 RUN_COLUMNS = [col.REPEAT_SECONDS, col.REPEAT_EVIDENCE, *range(col.REPEAT.start, col.REPEAT.stop)]
 LONGER = 2.0  # a run of equal values has a surprise once it is so many times as long as any before
@@ -155,7 +157,9 @@ class GaugeDetector:
         half_life = 3_600_000.0 * self._p.habit_half_life_hours
         size = step.begin(numbers, windows, owners, previous, index, counters, given, now, half_life, found, known)
         self._judge(window, given, known[:size], found)
-        extra_nats = self.rules.extra_nats(found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index)
+        extra_nats = self.rules.extra_nats(
+            found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index, rough=_rough(found)
+        )
         self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
         not_learnt = self.rules.not_learnt(index)
         found[step.APART] = self.windows_apart(index)
@@ -211,6 +215,13 @@ class GaugeDetector:
         """Minutes for which each series warms up if no rule says otherwise, `(series,)`; None where all do for the same time."""
         needed = self._newcomers.needed(self._p.warm_up_minutes)
         return None if needed is None else needed[self._state.gauges.owner[0]]
+
+
+def _rough(found: Floats) -> Bools:
+    """Which rows are strange for their roughness and no value outside its interval, `(n,)`, of what was found of them, `(FOUND, n)`."""
+    within = (found[step.LOWER] <= found[step.VALUE]) & (found[step.VALUE] <= found[step.UPPER])
+    out: Bools = within & (found[step.DOMINANT] == ROUGH)
+    return out
 
 
 def _thresholds(p: DetectorParameters) -> Floats:
@@ -284,16 +295,19 @@ class GaugeRules:
             self._model.put_back(copied.rows, copied.model)
             columns[np.ix_(COLUMNS_TO_RESTORE, copied.rows)] = copied.columns
 
-    def extra_nats(self, deviation: Floats, typical: Floats, rows: Ints) -> Floats:
+    def extra_nats(self, deviation: Floats, typical: Floats, rows: Ints, rough: Bools | None = None) -> Floats:
         """Nats beyond the alert threshold that labels and rules demand of each deviation, `(n,)`.
 
-        Infinite where a rule says that the deviation does not count: too small, or in a direction without interest.
+        Infinite where a rule says that the deviation does not count: too small, or in a direction without interest. `rough` are the rows that
+        are strange for their roughness alone, `(n,)`; None if none is.
         """
         extra_nats = np.zeros(len(rows))
         if self._control.labels.any:
             demand, size = self._control.labels.demand, np.abs(deviation)
-            down, up = (demand("gauges", f"strange {side}", rows, size) for side in ("down", "up"))
+            down, up = (demand("gauges", named("strange", way), rows, size) for way in (DOWN, UP))
             extra_nats = np.where(deviation < 0, down, up)
+            if rough is not None:
+                extra_nats = np.where(rough, demand("gauges", named("strange", ROUGHNESS), rows), extra_nats)
         applied = self._followed
         if applied is None:
             return extra_nats

@@ -153,11 +153,10 @@ class GaugeEpisodes:
             episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)
-        if self._control.held("gauges", row.table_row):  # a rule keeps these values from becoming normal
-            return [self._state.episodes.close(episode.series, row.now)] if cleared else self._update(episode, row)
-        if cleared and (episode.cause == STUCK or not row.strays):
+        held = self._control.held("gauges", row.table_row)  # a rule keeps these values from becoming normal
+        if cleared and (held or episode.cause == STUCK or not row.strays):
             return [self._close(episode, row)]
-        if cleared or self._is_new_normal(episode, row):
+        if not held and (cleared or self._is_new_normal(episode, row)):
             return [self._adopt(episode, row)]
         return self._update(episode, row)
 
@@ -183,6 +182,10 @@ class GaugeEpisodes:
         return bool(episode.normal_windows >= wanted)
 
     def _close(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:
+        """End an episode, and with it the run of windows above the threshold: another one needs a run of its own.
+
+        The recent means go back to the healthy state, which is not learning: they would stay where a rule has stopped them.
+        """
         if episode.strayed:
             self._model.settle(row.table_row)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.table_row] = 0.0

@@ -1,7 +1,8 @@
 """Labels that people give to incidents: true, false alarm, expected change, acknowledged. Labels are records of the log.
 
 A label comes into a shard as a row of series `label/HOST/OFFSET`, in the window in which it was appended, and takes effect
-before that window is scored. A *pattern* is the cause of an episode, with its direction where it has one.
+before that window is scored. A *pattern* is the cause of an episode, with its direction where it has one. That a metric moves more or less than
+usual, within its interval, is a pattern of its own: its values are on both sides of the typical one.
 
     false-alarm      the pattern of the last episode of each series, up to BEYOND times as far off, is reported only with
                      `label_nats` more surprise from then on. Labels add up, to MOST_LABELS of them; half of the demand is
@@ -33,9 +34,10 @@ MOST_DEMANDED = 2_000  # series of a shard of which more surprise is demanded: 0
 LEAST_NATS = 0.1  # smaller demands are forgotten
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"
-# Causes of episodes whose patterns have a direction.
-DIRECTED = ("strange", "peers")
-SIZED = ("strange", "peers", "high")  # causes whose deviations have a size
+ROUGHNESS = "roughness"  # as the part of the model that finds it
+# The ways in which values deviate, of causes of episodes whose patterns say that.
+WAYS = {"strange": (UP, DOWN, ROUGHNESS), "peers": (UP, DOWN)}
+SIZED = ("strange", "peers", "high")  # causes whose deviations have a size, unless it is `ROUGHNESS`
 USUAL = {
     "gauge": ("strange", "peers"),
     "counter": ("strange",),
@@ -46,8 +48,8 @@ USUAL = {
 
 
 def named(part: str, way: str) -> str:
-    """The pattern of a cause, with the direction where it has one."""
-    return f"{part} {way}" if part in DIRECTED else part
+    """The pattern of a cause, with the way in which values deviate where it has one."""
+    return f"{part} {way}" if part in WAYS else part
 
 
 class Labels:
@@ -57,7 +59,6 @@ class Labels:
         self._state, self._p = state, p
         self.overflow: list[Overflow] = []  # of the last window
         self._dense: dict[tuple[str, str], tuple[Sequence[str], tuple[int, ...], Floats, Floats]] = {}
-        self._changes = 0
 
     def take(self, now: int, rows: Windows) -> Windows:
         """Apply the labels of a window in the order in which they were appended. Answers the other rows."""
@@ -71,7 +72,7 @@ class Labels:
             left_out |= {name for name in label["series"] if not self._apply(label["label"], name, now)}
         if left_out:
             self._count(now, left_out)
-        self._changes += 1
+        self._state.control.changes += 1
         return rows.without_span(labels)
 
     def _count(self, now: int, left_out: set[str]) -> None:
@@ -113,7 +114,8 @@ class Labels:
         last = self._state.control.published.get(name)
         if last is not None:
             return [(last[0], last[2])]
-        return [(named(part, way), 0.0) for part in USUAL.get(name.split("/", 1)[0], ()) for way in (UP, DOWN)]
+        usual = USUAL.get(name.split("/", 1)[0], ())
+        return [(named(part, way), 0.0) for part in usual for way in WAYS.get(part, ("",))]
 
     def _left(self, name: str, pattern: str, now: int) -> float:
         nats, at, _ = self._state.control.demands.get(name, {}).get(pattern, (0.0, now, 0.0))
@@ -130,8 +132,9 @@ class Labels:
         for event in published:
             episode, size = self._state.episodes.get(event.series), size_of(event)
             if event.status == "open" and episode is not None:
-                pattern = named(episode.cause, way_of(episode))
-                known[event.series] = (pattern, event.window_end, size if episode.cause in SIZED else 0.0)
+                way = way_of(episode)
+                sized = episode.cause in SIZED and way != ROUGHNESS
+                known[event.series] = (named(episode.cause, way), event.window_end, size if sized else 0.0)
             elif (
                 event.kind == "anomaly" and event.series in known
             ):  # the value of a change is its new level, not the peak
@@ -147,11 +150,7 @@ class Labels:
             for name, own in state.demands.items()
         }
         state.demands = {name: own for name, own in kept.items() if own}
-        self._changes += 1
-
-    def changed(self) -> None:
-        """Note that demands have changed from outside."""
-        self._changes += 1
+        state.changes += 1
 
     def demand(
         self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = "", suffix: str = ""
@@ -175,7 +174,7 @@ class Labels:
             return 0.0
         names: Sequence[str] = getattr(self._state, table).names
         hour = self._state.last // HOUR_MS
-        fits = (len(names), hour, self._changes)
+        fits = (len(names), hour, self._state.control.changes)
         kept = self._dense.get((table, pattern))
         if kept is None or kept[0] is not names or kept[1] != fits:
             kept = self._dense[table, pattern] = (
@@ -206,5 +205,7 @@ def size_of(event: EpisodeEvent) -> float:
 
 
 def way_of(episode: Episode) -> str:
-    """The direction of an episode's deviation."""
+    """The way in which the values of an episode deviate."""
+    if episode.part == ROUGHNESS and episode.lower <= episode.value <= episode.upper:
+        return ROUGHNESS
     return DOWN if episode.value < episode.typical else UP

@@ -43,12 +43,13 @@ class LoggedRules:
     def take(self, since: int, now: int, rows: Windows) -> Windows:
         """Take in the rules of a window from `since` to `now`, epoch ms. Answers the other rows.
 
-        Once an hour, those that have ended are forgotten.
+        Once an hour, those that had ended by the end of the last window are forgotten: an instant of a gap since then has its effect in this
+        window.
         """
         self.refused, self.changed = [], False
         left_out: list[tuple[TooManyRules, str]] = []
         if now // HOUR_MS != self._state.last // HOUR_MS:
-            self.changed = self._log.forget(since)
+            self.changed = self._log.forget(self._state.last)
         own, before = rows.span(FIRST), dict(self._log.known)
         records = (column[own].tolist() for column in (rows.series, rows.template, rows.sample))
         for series, name, text in zip(*records, strict=True):

@@ -117,11 +117,14 @@ class ControlState:
     demands
         By series and pattern: surprise that is demanded beyond the threshold (nats), since when (epoch ms), and how far off
         the labelled episode was (0: not known). See `labels`.
+    changes
+        How often demands have changed. No part of what is dumped: it says whether what was made of them is still valid.
     """
 
     unpublished: set[str] = field(default_factory=set)
     published: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     demands: dict[str, dict[str, tuple[float, int, float]]] = field(default_factory=dict)
+    changes: int = field(default=0, compare=False)
 
     def copy(self) -> ControlState:
         """Another one that stays as it is."""
@@ -158,7 +161,7 @@ class ControlState:
         """Forget the episodes and labels of these series."""
         for name in names:
             self.published.pop(name, None)
-            self.demands.pop(name, None)
+            self.changes += self.demands.pop(name, None) is not None
 
 
 @dataclass

@@ -21,7 +21,6 @@ import numpy as np
 from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection import reasons
-from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.mixture_detector import OF_MIX
 from models.detection.service_templates import ServiceTemplates
@@ -41,8 +40,8 @@ OF_ALIAS = 250  # characters that one counts for besides: what is kept beside it
 class TemplateMerging:
     """Gives rows of merged templates the series that they are part of, and combines series when their templates are merged."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control) -> None:
-        self._state, self._p, self._control = state, p, control
+    def __init__(self, state: ShardState, p: DetectorParameters) -> None:
+        self._state, self._p = state, p
         # Series and text of the template by the name that `extract` gave.
         self._aliases: dict[str, tuple[str, str]] = {}
         self._aliased: dict[str, list[str]] = {}  # names in `_aliases` by context
@@ -245,6 +244,7 @@ class TemplateMerging:
             for pattern, demand in known.demands.pop(name, {}).items():
                 own = known.demands.setdefault(target, {})
                 own[pattern] = max(demand, own.get(pattern, demand))
+        known.changes += 1
 
     def _remove_gone(self) -> None:
         """Remove the series that have become part of others, and texts that are of no series."""
@@ -253,7 +253,6 @@ class TemplateMerging:
         ids = {name.rsplit("/", 1)[1] for name in state.counts.names}
         state.texts = {one: text for one, text in state.texts.items() if one in ids}
         state.renamed = True
-        self._control.labels.changed()
 
 
 def _strength(episode: Episode) -> tuple[bool, float, int]:

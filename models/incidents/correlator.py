@@ -123,10 +123,15 @@ class Correlator:
         return chance >= SIMULTANEOUS_NATS and not (one.is_of_a_limit or other.is_of_a_limit or one.would_hide(other))
 
     def _take_in(self, events: list[EpisodeEvent], window_end: int, watched: Watched) -> list[OpenIncident]:
-        """Give every event to its incident; answer the incidents that got some, oldest first."""
+        """Give every event to its incident; answer the incidents that got some, oldest first.
+
+        The end of what began before, of which no open incident knows, is no part of any: its incident has closed, as that of a change does
+        before its end comes where windows are longer than `close_seconds`.
+        """
         owners = {i: incident for incident in self._open for i in (*incident.members, *incident.going_on)}
         touched: dict[str, OpenIncident] = {}
         unknown: list[EpisodeEvent] = []
+        goes_on = {event.id for event in events if event.status != "close"}
         for event in events:
             owner = owners.get(event.id)
             if owner is not None:
@@ -136,7 +141,7 @@ class Correlator:
                 else:
                     owner.take_back(event, returned=self._returns.has(event))
                 touched[owner.id] = owner
-            elif not self._long_gone(event):
+            elif event.id in goes_on or event.start >= window_end:
                 unknown.append(event)
         if unknown:
             last = {event.id: event for event in unknown}
@@ -154,13 +159,12 @@ class Correlator:
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
                 surprise = [self._onsets.coincidence(c, near) for c in own]
                 incident = self._home(group, own, within_reach) or self._begin(group, window_end)
-                if incident is not None:
-                    incident.take_in(group, self._parameters, returned)
-                    incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
-                    touched[incident.id] = incident
-                    certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
-                    if self._gather(incident, certain):
-                        within_reach = self._reach()
+                incident.take_in(group, self._parameters, returned)
+                incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
+                touched[incident.id] = incident
+                certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
+                if self._gather(incident, certain):
+                    within_reach = self._reach()
         return sorted((i for i in touched.values() if i.members), key=age)
 
     def _gather(self, incident: OpenIncident, certain: list[Cluster]) -> bool:
@@ -220,11 +224,6 @@ class Correlator:
         among += [i for i in self._open if not i.role and any(i.is_within(c) for c in own)]
         return min(among, key=age, default=None)
 
-    def _long_gone(self, event: EpisodeEvent) -> bool:
-        """The end of an episode whose incident was closed as stale: it opens no new one."""
-        length = event.window_end - event.start
-        return event.status == "close" and length > self._parameters.stale_seconds * MILLIS
-
     def _reach(self) -> dict[Key, list[tuple[Reach, OpenIncident]]]:
         """For each key, the open incidents that have it, and the latest start that touches each."""
         found: dict[Key, list[tuple[Reach, OpenIncident]]] = {}
@@ -233,10 +232,8 @@ class Correlator:
                 found.setdefault(key, []).append((until, incident))
         return found
 
-    def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident | None:
-        """Open an incident, named for the first episode of the group; none for the ends of what began before: its incident has closed."""
-        if all(event.status == "close" and event.start < window_end for event in group):
-            return None
+    def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident:
+        """Open an incident, named for the first episode of the group."""
         first = min(group, key=lambda event: (event.start, *event.order))
         name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
         incident = OpenIncident(name, window_end, first.start, window_end)

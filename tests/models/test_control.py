@@ -220,6 +220,20 @@ def test_a_level_is_not_adopted_where_nothing_is_learnt() -> None:
     assert held.detector.describe_state(CPU)["typical"] < 25
 
 
+def test_an_episode_whose_series_has_recovered_is_over_where_nothing_is_learnt_as_elsewhere() -> None:
+    rows = story(230, {range(120, 150): {CPU: 40.0}})
+    patient = {"persistence_minutes": 60, "patience_minutes": 240}
+    plain, held = run(**patient), run(Rule(dont_learn=True, **between(140, 220)), **patient)
+    plain.play(rows)
+    held.play(rows[:140])
+    before = held.detector.describe_state(CPU)["fast"]
+    held.play(rows[140:])
+    assert before > 22, "the fast mean has followed the fault, and stays there while nothing is learnt"
+    assert turns(CPU, plain) == turns(CPU, held) == [("open", "anomaly"), ("close", "anomaly")]
+    assert len({event.id for event in held.events if event.series == CPU}) == 1
+    assert held.events[-1].window_end == plain.events[-1].window_end < START + 160 * WINDOW
+
+
 # --- what counts
 
 

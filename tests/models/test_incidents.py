@@ -139,6 +139,37 @@ def test_an_end_that_comes_after_its_incident_has_closed_opens_nothing(kind: str
 
 WEAK: dict[str, Any] = {"score": 9.0, "evidence": 9.0}
 WATCHED = Watched(series=1000, hosts=10, window_seconds=10.0)
+LATE_ENDS = {
+    "change": [episode_event(CPU, 1), *(episode_event(CPU, n, s, start=1, kind="change") for n, s in ((2, "update"), (31, "close")))],
+    "new host": [episode_event("host/vm-003", n, s, start=1, kind="change", part="new host") for n, s in ((1, "open"), (31, "close"))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("late", LATE_ENDS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        [episode_event(DISK, 10)],
+        [episode_event(DISK, 31)],
+        [episode_event(DISK, 31, **WEAK)],
+        [episode_event(f"gauge/{host}/web/queue", 31) for host in ("a", "b", "vm-003")],
+    ],
+    ids=["nothing else", "another one goes on", "one begins", "a weak one begins", "the fleet begins"],
+)
+def test_an_end_that_comes_after_its_incident_has_closed_changes_nothing(late: str, more: list[EpisodeEvent]) -> None:
+    """As it does in windows that are longer than `close_seconds`."""
+    began = LATE_ENDS[late]
+    with_end, without = Correlator(CorrelationParameters()), Correlator(CorrelationParameters())
+    assert play(with_end, [*began, *more], 40, WATCHED) == play(without, [*began[:-1], *more], 40, WATCHED)
+    assert with_end.dump() == without.dump()
+
+
+def test_what_begins_with_such_an_end_is_an_incident_of_its_own_with_its_own_beginning() -> None:
+    found = incidents_of([*LATE_ENDS["change"], episode_event(DISK, 31)])
+    assert brief(found)[1:] == [(2, "update", "change"), (8, "close", "change"), (31, "open", "anomaly")]
+    assert found[-1].id != found[0].id
+    assert (found[-1].start, found[-1].episodes) == (at(31), [f"{DISK}@31"])
 
 
 def test_a_weak_episode_that_goes_on_does_not_date_a_later_incident_of_its_host() -> None:

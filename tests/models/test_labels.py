@@ -99,6 +99,45 @@ def test_what_is_much_further_off_is_published_in_spite_of_labels() -> None:
     assert near(opened(play(spikes(60, 400), {70: [(FALSE_ALARM, CPU)] * 3}), CPU), [50, 95])
 
 
+def smooth_for_hours() -> list[float]:
+    """Values of windows of a minute: noise around 1000 with a spread of 10, which falls slowly instead from 2600 to 2960, and is at 0 from 3020."""
+    rng, out = np.random.default_rng(1), []
+    for k in range(3040):
+        x = np.clip(4 - 0.1 * (k - 2600), -4, 4) + 0.5 * rng.normal() if 2600 <= k < 2960 else 10 * rng.normal()
+        out.append(round(1000 + x if k < 3020 else rng.normal(), 2))
+    return out
+
+
+@pytest.mark.slow
+def test_a_false_alarm_about_roughness_is_about_roughness_on_both_sides_and_not_about_values() -> None:
+    found: list[list[tuple[str, int]]] = []
+    for labels in ([], [(FALSE_ALARM, CPU)] * 3):
+        detector = ShardDetector(DetectorParameters(window_seconds=60))
+        found.append([])
+        for k, x in enumerate(smooth_for_hours()):
+            rows = with_labels(windows({CPU: x}), labels if k == 2670 else [])
+            _, events = detector.step(START + 60_000 * (k + 1), rows)
+            found[-1] += [(event.part, k) for event in events if event.status == "open"]
+    plain, labelled = found
+    assert [part for part, _ in plain] == ["roughness", "roughness", "local", "level"]
+    assert labelled == [plain[0], *plain[2:]], "the same at once, apart from roughness after the label"
+    assert list(detector._state.control.demands[CPU]) == ["strange roughness"]
+
+
+@pytest.mark.parametrize(
+    ("series", "patterns"),
+    [
+        (CPU, ["strange up", "strange down", "strange roughness", "peers up", "peers down"]),
+        (LEVEL, ["high", "zero"]),
+    ],
+)
+def test_a_false_alarm_of_what_is_not_remembered_is_one_of_each_usual_cause(series: str, patterns: list[str]) -> None:
+    demands = play(ROWS[:3], {1: [(FALSE_ALARM, series)]}).detector._state.control.demands[series]
+    assert {pattern: nats for pattern, (nats, _, _) in demands.items()} == dict.fromkeys(
+        patterns, pytest.approx(DetectorParameters().label_nats)
+    )
+
+
 @pytest.mark.slow
 def test_too_many_lines_need_more_after_a_label_unless_they_are_many_more() -> None:
     labels = {75: [(FALSE_ALARM, LEVEL)] * 3}

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from support.control_stories import CPU, QUICK, of, story, turns, when, with_appended
+from support.control_stories import CPU, QUICK, column, of, story, turns, when, with_appended
 from support.fleet_story import START, WINDOW, DetectorRun, windows
 from support.rule_stories import VOID, Appended, keyed, played, rule, run, same
 
@@ -99,6 +99,21 @@ def test_what_was_to_be_reset_before_is_reset_when_the_rule_comes() -> None:
     rows = story(100, FAULT)
     late, now = played(rows, {50: [rule(reset=when(10))]}), played(rows, {50: [rule(reset=when(50))]})
     assert same(late, now)
+
+
+@pytest.mark.parametrize("instant", [330, 345, 360, 365, 369])
+def test_a_reset_in_a_gap_over_the_end_of_an_hour_happens_in_the_first_window_after_it(instant: int) -> None:
+    rows, appended = story(90), {300: [rule(host="h-1", reset=when(instant))]}
+    runs = [run(), run(Rule(name="a", host="h-1", reset=when(instant))), run()]
+    for one, records in zip(runs, (appended, {}, {}), strict=True):
+        one.now = START + 270 * WINDOW
+        played(rows[:60], records, one)  # up to window 329; the hour ends with window 359
+        one.gap(40)
+        played(rows[60:], {}, one)
+    logged, pinned, without = runs
+    assert same(logged, pinned)
+    assert column(logged, CPU, "kind")[59:61] == ["normal", "warming"]
+    assert column(without, CPU, "kind")[59:61] == ["normal", "normal"]
 
 
 def test_a_detector_that_is_dumped_and_loaded_goes_on_bit_for_bit() -> None:

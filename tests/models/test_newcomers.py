@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.control_stories import with_appended
 from support.fleet_story import windows
 from support.machine_stories import CPU, LEVEL, Machine
 
@@ -18,7 +20,7 @@ from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState
-from models.records.records import EpisodeEvent
+from models.records.records import FALSE_ALARM, EpisodeEvent
 from models.rules.rule import Rule
 
 START, WINDOW, MINUTE = 1_767_571_200_000, 10_000, 6
@@ -165,6 +167,29 @@ def test_neither_shards_nor_batches_nor_saving_matter() -> None:
     assert sorted(together) == sorted(apart)
     assert [*map(str, reported(values, range(HOSTS), saved_every=7))] == together
     assert any("vm-03" in event for event in together)
+
+
+@pytest.mark.parametrize("loaded", [None, BORN + MINUTE * 14])
+def test_a_host_that_has_joined_forgets_labels_whether_its_detector_is_loaded_or_goes_on(loaded: int | None) -> None:
+    """While another host still has some, and within the hour."""
+    old, new = (f"gauge/vm-{host:02}//cpu" for host in (0, NEW))
+    labels = [
+        (f"label/{name.split('/')[1]}/{at:020d}", json.dumps({"label": FALSE_ALARM, "series": [name]}))
+        for name in (old, new)
+        for at in range(3)
+    ]
+    values, detector, demanded, opened = serving_after(13), ShardDetector(P), [], []
+    values[1, BORN + MINUTE * 25 :, NEW] *= 2
+    for t in range(BORN + LIVED):
+        rows = window_of(values[:, t], t, (0, NEW), peers=True)
+        rows = with_appended(rows, labels) if t == BORN + MINUTE * 12 else rows
+        _, events = detector.step(START + WINDOW * (30 * MINUTE + t + 1), rows)
+        opened += [(event.series, t) for event in events if event.status == "open" and event.kind == "anomaly"]
+        demanded.append({*detector._state.control.demands})
+        if t == loaded:
+            detector = ShardDetector.load(detector.dump(), P)
+    assert (demanded[BORN + MINUTE * 12], demanded[-1]) == ({old, new}, {old})
+    assert [(name, t < BORN + MINUTE * 26) for name, t in opened] == [(new, True)]
 
 
 # --- when things are judged
