@@ -25,6 +25,7 @@ from app.versions.pinned_configuration import configuration_of, pin_configuratio
 from app.versions.replay_manifest import ReplayManifest, SavepointReference, Slice, folder_of, state_folder
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.state import savepoint_format
+from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
 from replay.slice_run import SliceContext, run_slice
 from replay.slices import RequestedRange, check_readable, resolve, resolve_unrecorded, slices
@@ -99,8 +100,8 @@ def plan(
     Raises
     ------
     InputError
-        The version is one that jobs write, or has a replay of something else; the range is outside the log, or the savepoint is of
-        other topics, shards or windows.
+        The version is one that jobs write, or has a replay of something else, or was made in another home; the range is outside the log,
+        or the savepoint is of other topics, shards or windows.
     """
     if settings.version == "live":
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
@@ -143,11 +144,19 @@ def plan(
 
 
 def check_new(settings: Settings) -> None:
-    """Raise InputError where a new replay's results would lie among those of jobs."""
+    """Raise InputError where a new replay's results would lie among those of jobs, or of another home."""
     if start_position.jobs_with_checkpoint(settings):
         msg = (
             f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "
             "name, such as --version again"
+        )
+        raise InputError(msg)
+    filled = [] if other_homes.known_here(settings) else other_homes.filled_topics(settings)
+    if filled:
+        msg = (
+            f"replay: {', '.join(filled)} hold records of version {settings.version}, which {settings.home} has neither replayed nor run: "
+            f"results of two would lie in them; wanted another --version, or {other_homes.OF_JOBS}; `kappa replay drop "
+            f"{settings.version}` says how to remove them"
         )
         raise InputError(msg)
 
