@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 
 from elasticsearch import Elasticsearch
@@ -18,13 +19,14 @@ from app.versions import locks, serving
 from app.versions.replay_manifest import folder_of
 from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
+from replay import other_homes
 
 
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
     """Remove the topics, indices and folders of the settings' version; without `yes` only say which they are.
 
-    Raises InputError for version `live`, for one that serves or served, for one whose jobs run, or that is replayed now, and for one of
-    which there is nothing.
+    Raises InputError for version `live`, for one that serves or served, for one whose jobs run, or that is replayed now, for one of
+    which there is nothing, and for one of which this home has nothing.
     """
     version = settings.version
     if version == "live":
@@ -43,6 +45,7 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
         client = stack.enter_context(open_admin(settings))
         elastic = stack.enter_context(closing(elasticsearch_connection(settings).connect()))
         there = found(settings, client, elastic)
+        check_own(settings, there, shown=version in other_homes.shown_versions(elastic))
         if yes:
             remove(there, client, elastic, version)
         return there
@@ -63,6 +66,25 @@ def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) 
         msg = f"there is nothing of version {version}: no topic, index or folder; see `kappa replay list`"
         raise InputError(msg)
     return there
+
+
+def check_own(settings: Settings, there: Mapping[str, list[str]], *, shown: bool) -> None:
+    """Raise InputError for a version that belongs to another home: readers are `shown` it, or there are no folders of it here."""
+    version, home = settings.version, settings.home
+    elsewhere = f"drop it with {other_homes.OF_JOBS}, this one is {home}"
+    if shown:
+        serves = serving.read(home).version
+        msg = (
+            f"version {version} is what readers are shown: its indices have the aliases of the versions that serve or served; {elsewhere}; "
+            f"if that home is lost, `kappa replay promote {serves}` gives the aliases to what serves here"
+        )
+        raise InputError(msg)
+    if not there["folders"]:
+        msg = (
+            f"version {version} has {len(there['topics'])} topics and {len(there['indices'])} indices, and was neither replayed nor run in "
+            f"this home; {elsewhere}; if that home is lost, `mkdir -p {folder_of(settings)}` makes it one of this home, then drop it"
+        )
+        raise InputError(msg)
 
 
 def remove(what: dict[str, list[str]], client: KafkaAdminClient, elastic: Elasticsearch, version: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -45,6 +45,7 @@ from app.versions.replay_manifest import ReplayManifest
 from app.versions.serving import Serving
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
+from replay import other_homes
 from replay.indexed import Indexed
 
 log = structlog.get_logger()
@@ -120,21 +121,26 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     Raises
     ------
     InputError
-        The version is not known, has an unfinished replay, or has another windowing, other topics or shards.
+        The version is not known, has an unfinished replay, or has another windowing, other topics or shards; or the version that serves is
+        run with another home.
     DeterminismViolation
         The log no longer reaches back to where the version ended, or a violation has ended it.
     """
     served = serving.read(settings.home)
     old = with_pinned_models(settings, served.version)
     new = with_pinned_models(settings, version, report)
+    replayed = replay_manifest.read(new)
+    if version != old.version:
+        check_known(new, replayed)
+    first = is_first(old, served)
+    if first:
+        check_serves_nowhere(old, new)
     if version == old.version:
         return PromotionPlan(old, new, served, None, first=False)
-    replayed = replay_manifest.read(new)
-    check_known(new, replayed)
     check_same(old, new)
     check_reach(new, replayed)
     violations.check(new)
-    return PromotionPlan(old, new, served, covers_from(new, replayed), first=is_first(old, served))
+    return PromotionPlan(old, new, served, covers_from(new, replayed), first=first)
 
 
 def plan_back(settings: Settings, to: str | None, report: Report = silent) -> PromotionPlan:
@@ -172,7 +178,7 @@ def check_known(new: Settings, replayed: ReplayManifest | None) -> None:
         replayed.check_complete()
     elif not start_position.jobs_with_checkpoint(new) or pinned_or_replayed(new) is None:
         known = sorted({*replay_manifest.replayed_versions(new.home), *started_versions(new)})
-        msg = f"no version {new.version!r}: it was neither replayed nor run; there are {', '.join(known) or 'none'}"
+        msg = f"no version {new.version!r}: it was neither replayed nor run in {new.home}; there are {', '.join(known) or 'none'}"
         raise InputError(msg)
 
 
@@ -215,8 +221,30 @@ def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
 
 
 def is_first(old: Settings, served: Serving) -> bool:
-    """Whether the version that should serve has never run."""
-    return served == Serving() and not start_position.jobs_with_checkpoint(old) and pinned_or_replayed(old) is None
+    """Whether the version that should serve has never run in this home."""
+    return served == Serving() and not other_homes.known_here(old)
+
+
+def check_serves_nowhere(old: Settings, new: Settings) -> None:
+    """Raise InputError where a version that this home knows nothing of serves all the same: with the home of its jobs.
+
+    One that is shown to readers already, and whose jobs have run here, may serve: the home that it had was lost.
+    """
+    with closing(elasticsearch_connection(old).connect()) as elastic:
+        shown = [version for version, serves in other_homes.shown_versions(elastic).items() if serves]
+    if new.version in shown and start_position.jobs_with_checkpoint(new):
+        return
+    others = sorted({*shown} - {new.version})
+    filled = other_homes.filled_topics(old)
+    if not others and not filled:
+        return
+    version = others[0] if others else old.version
+    why = "readers are shown it" if others else f"{', '.join(filled)} hold its records"
+    msg = (
+        f"version {version} serves, as {why}, and this home, {old.home}, knows nothing of it: promote with {other_homes.OF_JOBS}; if that home "
+        f"is lost, run version {version} in this one, then `kappa replay promote {version}`"
+    )
+    raise InputError(msg)
 
 
 def shown(what: PromotionPlan) -> dict[str, Any]:

@@ -22,12 +22,13 @@ from app.kafka.input_offsets import input_topics
 from app.runtime import jobs
 from app.versions import locks, replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
-from app.versions.replay_manifest import ReplayManifest, Slice, folder_of, state_folder
+from app.versions.replay_manifest import ReplayManifest, SavepointReference, Slice, folder_of, state_folder
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.state import savepoint_format
+from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
 from replay.slice_run import SliceContext, run_slice
-from replay.slices import RequestedRange, resolve, slices
+from replay.slices import RequestedRange, check_readable, resolve, resolve_unrecorded, slices
 
 SLICE_RECORDS = 20_000_000
 
@@ -52,13 +53,15 @@ class ReplayPlan:
     """What is to be run.
 
     `savepoint` is the folder of the one to begin from. `manifest` is that of a new run, `earlier` that of a run that was
-    started under this version's name before.
+    started under this version's name before. `unreadable` says which records of a complete run the log no longer has, so that it
+    cannot be run again to compare; only its documents are left to write.
     """
 
     settings: Settings
     savepoint: Path | None
     manifest: ReplayManifest
     earlier: ReplayManifest | None
+    unreadable: str | None = None
 
     @property
     def whole(self) -> Slice:
@@ -80,7 +83,8 @@ def plan(
     settings
         Those of the version under which the results are written.
     requested
-        Where to begin and to end. Without an end, a run that was started before ends where it did then.
+        Where to begin and to end. Where a run was started before with the same request, its range is taken as it is, and the log needs to hold
+        what is still to be read. Without an end, a run that was started before ends where it did then.
     savepoint
         The folder of a savepoint, after whose last window to begin.
     slice_records
@@ -96,26 +100,27 @@ def plan(
     Raises
     ------
     InputError
-        The version is one that jobs write, or has a replay of something else; the range is outside the log, or the savepoint is of
-        other topics, shards or windows.
+        The version is one that jobs write, or has a replay of something else, or was made in another home; the range is outside the log,
+        or the savepoint is of other topics, shards or windows.
     """
     if settings.version == "live":
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
         raise InputError(msg)
     earlier = replay_manifest.read(settings)
-    if earlier is None and start_position.jobs_with_checkpoint(settings):
-        msg = (
-            f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "
-            "name, such as --version again"
-        )
-        raise InputError(msg)
+    if earlier is None:
+        check_new(settings)
+    asked = requested.record(include_late=lateness is not None)
+    reference = None if savepoint is None else start_position.check_savepoint(settings, savepoint)
+    if earlier is not None and earlier.asked == asked:
+        return asked_again(settings, savepoint, reference, earlier)
     if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
         requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
-    reference = None
-    if savepoint is not None:
-        reference = start_position.check_savepoint(settings, savepoint)
+    if reference is not None:
         requested = dataclasses.replace(requested, from_ms=reference.watermark, from_offsets=None)
-    whole = resolve(settings, requested)
+    if earlier is not None and earlier.asked is None and not earlier.complete:
+        whole = resolve_unrecorded(settings, requested, earlier)
+    else:
+        whole = resolve(settings, requested)
     if lateness is not None:
         settings = with_lateness(settings, lateness(whole))
         whole = resolve(settings, requested)
@@ -128,13 +133,55 @@ def plan(
         topics=input_topics(settings),
         savepoint=reference,
         whole=whole,
-        slices=tuple(slices(settings, whole, slice_records)),
+        slices=tuple(slices(settings, whole, slice_records)) if earlier is None else earlier.slices,
         quarantine=quarantine.read(settings, until).end,
         asked_ms=requested.asked_ms,
+        asked=asked,
     )
     if earlier is not None:
         earlier.check_same_run(manifest)
     return ReplayPlan(settings, savepoint, manifest, earlier)
+
+
+def check_new(settings: Settings) -> None:
+    """Raise InputError where a new replay's results would lie among those of jobs, or of another home."""
+    if start_position.jobs_with_checkpoint(settings):
+        msg = (
+            f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "
+            "name, such as --version again"
+        )
+        raise InputError(msg)
+    filled = [] if other_homes.known_here(settings) else other_homes.filled_topics(settings)
+    if filled:
+        msg = (
+            f"replay: {', '.join(filled)} hold records of version {settings.version}, which {settings.home} has neither replayed nor run: "
+            f"results of two would lie in them; wanted another --version, or {other_homes.OF_JOBS}; `kappa replay drop "
+            f"{settings.version}` says how to remove them"
+        )
+        raise InputError(msg)
+
+
+def asked_again(
+    settings: Settings, savepoint: Path | None, reference: SavepointReference | None, earlier: ReplayManifest
+) -> ReplayPlan:
+    """The plan of a run that was started before with the same request: the range is not resolved again, as retention may have moved the log on.
+
+    Raises InputError where configuration, savepoint or topics are others, and where the log does not hold what is still to be read.
+    """
+    if earlier.asked is not None and earlier.asked["include_late"]:
+        settings = with_lateness(settings, earlier.configuration["windowing"]["lateness_seconds"])
+    again = dataclasses.replace(
+        earlier, configuration=configuration_of(settings), topics=input_topics(settings), savepoint=reference
+    )
+    earlier.check_same_run(again)
+    unreadable = None
+    try:
+        check_readable(settings, earlier.left)
+    except InputError as error:
+        if not earlier.complete or earlier.indexed:
+            raise
+        unreadable = str(error)
+    return ReplayPlan(settings, savepoint, again, earlier, unreadable)
 
 
 def with_lateness(settings: Settings, seconds: int) -> Settings:
@@ -162,7 +209,7 @@ def replay(
     on_progress
         Called before each stage of a slice.
     report
-        Gets a line where an earlier run is gone on with, or checked.
+        Gets a line where an earlier run is gone on with, or checked, or cannot be checked.
 
     Returns
     -------
@@ -179,6 +226,9 @@ def replay(
     settings, manifest = what.settings, what.manifest
     if what.earlier is not None:
         manifest = what.earlier
+    if what.unreadable is not None:
+        report(f"version {settings.version} is complete, and cannot be run again to compare: {what.unreadable}")
+        return manifest.record()
     if manifest.complete:
         report(f"version {settings.version} is complete: running it again without writing")
         context = context_of(spark, settings, manifest, partitions)

@@ -8,6 +8,7 @@ times of a partition may go back by `disorder`, that much more at the end.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +23,8 @@ from app.kafka.checkpoints import ConsumedOffsets
 from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time, refuse_gaps
 from app.kafka.offset_ranges import OffsetRange, find_gaps, first_timestamps, last_timestamps, offset_ranges
-from app.kafka.partitions import Offsets, Partition
-from app.versions.replay_manifest import Slice
+from app.kafka.partitions import Offsets, Partition, by_topic
+from app.versions.replay_manifest import ReplayManifest, Slice
 from pipelines.errors import InputError
 from pipelines.windowing import MILLIS, WindowingConfig
 
@@ -48,6 +49,16 @@ class RequestedRange:
     to_offsets: Offsets | None = None
     quarantine_until: int | None = None
     asked_ms: int | None = None
+
+    def record(self, *, include_late: bool) -> dict[str, Any]:
+        """What a manifest keeps of it, as JSON types, with whether every late record is admitted: equal for the same request."""
+        offsets = {"from_offsets": self.from_offsets, "to_offsets": self.to_offsets}
+        return {
+            "from_ms": self.from_ms,
+            "to_ms": self.to_ms,
+            **{name: None if given is None else by_topic(given) for name, given in offsets.items()},
+            "include_late": include_late,
+        }
 
 
 def resolve(settings: Settings, requested: RequestedRange) -> Slice:
@@ -87,6 +98,40 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
         )
         raise InputError(msg)
     return Slice(requested.from_ms, until, begins, ends)
+
+
+def resolve_unrecorded(settings: Settings, requested: RequestedRange, earlier: ReplayManifest) -> Slice:
+    """As `resolve`, to go on with a run whose manifest does not say what was asked for: from the beginning that it has, if that may be the one.
+
+    Raises InputError as `resolve` does, of the records that are still to be read.
+    """
+    whole, rest = earlier.whole, earlier.left
+    with open_consumer(settings) as consumer:
+        ranges = offset_ranges(consumer, input_partitions(settings))
+    if requested.from_ms != whole.after or not began_there(requested, whole.begins, ranges):
+        return resolve(settings, requested)
+    found = resolve(settings, dataclasses.replace(requested, from_ms=None, from_offsets=rest.begins))
+    return dataclasses.replace(found, after=whole.after, begins=whole.begins)
+
+
+def began_there(requested: RequestedRange, begins: Offsets, ranges: Mapping[Partition, OffsetRange]) -> bool:
+    """Whether a request may have begun at these offsets: at those that it names, or where the log began, which may have moved on since."""
+    if requested.from_ms is not None:
+        return True  # a time is resolved to the same offsets as long as the log holds them
+    given = requested.from_offsets or {}
+    return begins.keys() == ranges.keys() and all(
+        given[key] == begin if key in given else ranges[key].begins >= begin for key, begin in begins.items()
+    )
+
+
+def check_readable(settings: Settings, part: Slice) -> None:
+    """Raise InputError where the log does not hold all records of a part of a run."""
+    ends = {key: end for key, end in part.ends.items() if part.begins[key] < end}
+    with open_consumer(settings) as consumer:
+        check_partitions(settings, consumer)
+        ranges = offset_ranges(consumer, ends)
+    check_inside(f"replay: version {settings.version}", ends, ranges)
+    refuse_gaps(settings, find_gaps(ConsumedOffsets({key: part.begins[key] for key in ends}), ranges))
 
 
 def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:

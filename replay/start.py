@@ -14,6 +14,7 @@ from app.runtime import machine_code
 from app.runtime.run import index_to_end
 from app.runtime.spark import own_session
 from app.versions import locks, replay_manifest
+from pipelines.errors import InputError
 from replay import input_lateness, run
 from replay.run import OnProgress, ReplayPlan
 from replay.slices import RequestedRange
@@ -38,12 +39,15 @@ class ReplayRequest:
 
 def planned(settings: Settings, request: ReplayRequest, report: Report = silent) -> ReplayPlan:
     """What would be run. Changes nothing; starts Spark only for `include_late`. Raises InputError for what cannot be run."""
-    if not request.include_late:
-        return run.plan(settings, request.range, request.savepoint)
-    with own_session(settings, "kappa-replay", report) as spark:
-        lateness = partial(input_lateness.largest, spark, settings)
-        found = run.plan(settings, request.range, request.savepoint, lateness=lateness)
-    report(f"late records are up to {found.settings.windowing.lateness_seconds} s late")
+    if request.include_late:
+        with own_session(settings, "kappa-replay", report) as spark:
+            lateness = partial(input_lateness.largest, spark, settings)
+            found = run.plan(settings, request.range, request.savepoint, lateness=lateness)
+        report(f"late records are up to {found.settings.windowing.lateness_seconds} s late")
+    else:
+        found = run.plan(settings, request.range, request.savepoint)
+    if found.unreadable is not None and not request.index:
+        raise InputError(found.unreadable)
     return found
 
 

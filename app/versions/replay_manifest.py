@@ -23,7 +23,14 @@ from pipelines.errors import InputError
 FORMAT = 1
 FILE = "manifest.json"
 RESULT_KINDS = ("scores", "novelties", "incidents")
-IDENTITY = ("version", "configuration_hash", "savepoint", "whole")  # of the record: what makes two runs the same
+# Of the record: what makes two runs the same, and what a person calls it.
+IDENTITY = {
+    "version": "version",
+    "configuration_hash": "configuration hash",
+    "savepoint": "savepoint",
+    "topics": "log",
+    "whole": "range",
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,8 @@ class ReplayManifest:
 
     `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
     are those of the first start; `results` belong to the first of them, in order. `asked_ms` is when it was first asked for (epoch ms): from
-    then back count times such as `14d`, when it is asked for again. `indexed`: Elasticsearch has all documents of the results.
+    then back count times such as `14d`, when it is asked for again. `indexed`: Elasticsearch has all documents of the results. `asked` is the
+    range that was asked for (`replay.slices.RequestedRange.record`); None in a manifest of a release that did not keep it.
     """
 
     version: str
@@ -100,11 +108,20 @@ class ReplayManifest:
     quarantine: int = 0
     asked_ms: int | None = None
     indexed: bool = False
+    asked: Mapping[str, Any] | None = None
 
     @property
     def complete(self) -> bool:
         """Whether every slice is done."""
         return len(self.results) == len(self.slices)
+
+    @property
+    def left(self) -> Slice:
+        """What a run reads that goes on with this one: from its first unfinished slice on; all of a complete one, to compare."""
+        if self.complete:
+            return self.whole
+        first = self.slices[len(self.results)]
+        return replace(self.whole, after=first.after, begins=first.begins)
 
     @property
     def configuration_hash(self) -> str:
@@ -138,6 +155,7 @@ class ReplayManifest:
             "savepoint": None if self.savepoint is None else self.savepoint.record(),
             "quarantine": self.quarantine,
             "asked_ms": self.asked_ms,
+            "asked": self.asked,
             "indexed": self.indexed,
             "whole": self.whole.record(),
             "slices": slices,
@@ -164,6 +182,7 @@ class ReplayManifest:
             int(record.get("quarantine", 0)),
             record.get("asked_ms"),
             bool(record.get("indexed", record["status"] == "complete")),  # one of an earlier release does not say
+            record.get("asked"),
         )
 
     def padded_results(self) -> list[SliceResult | None]:
@@ -189,12 +208,11 @@ class ReplayManifest:
     def check_same_run(self, other: ReplayManifest) -> None:
         """Raise InputError where another run under this version's name would be of something else."""
         kept, new = self.record(), other.record()
-        for name in IDENTITY:
+        for name, called in IDENTITY.items():
             if kept[name] != new[name]:
                 msg = (
-                    f"version {self.version} has a replay of another "
-                    f"{'range' if name == 'whole' else name.replace('_', ' ')} ({kept['status']}); wanted the same, or another "
-                    f"--version, or `kappa replay drop {self.version}`"
+                    f"version {self.version} has a replay of another {called} ({kept['status']}); wanted the same, "
+                    f"or another --version, or `kappa replay drop {self.version}`"
                 )
                 raise InputError(msg)
 

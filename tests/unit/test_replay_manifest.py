@@ -112,6 +112,43 @@ def test_a_manifest_says_up_to_where_the_quarantine_was_read(tmp_path: Path) -> 
     assert ReplayManifest.of(earlier).quarantine == 0
 
 
+def test_what_is_left_to_read_begins_with_the_first_slice_that_is_not_done(tmp_path: Path) -> None:
+    later = {key: begin + 2 for key, begin in BEGINS.items()}
+    first, second = (Slice(None, 10_000, BEGINS, ENDS), Slice(10_000, 20_000, later, ENDS))
+    manifest = replace(manifest_of(Settings(home=tmp_path)), slices=(first, second))
+    assert manifest.left == WHOLE
+    assert manifest.with_result(RESULT).left == Slice(10_000, 20_000, later, ENDS)
+    assert manifest.with_result(RESULT).with_result(RESULT).left == WHOLE, "a complete run is compared as a whole"
+
+
+REQUESTS = [
+    RequestedRange(),
+    RequestedRange(from_ms=5),
+    RequestedRange(to_ms=5),
+    RequestedRange(from_offsets=BEGINS),
+    RequestedRange(from_offsets=ENDS),
+    RequestedRange(to_offsets=ENDS),
+]
+
+
+def test_a_manifest_keeps_what_was_asked_for_so_that_the_same_request_is_known_again(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    for asked in REQUESTS:
+        replay_manifest.write(settings, replace(manifest_of(settings), asked=asked.record(include_late=False)))
+        kept = replay_manifest.read(settings)
+        assert kept is not None
+        same = [other for other in REQUESTS if other.record(include_late=False) == kept.asked]
+        assert same == [asked]
+        assert kept.asked == replace(asked, asked_ms=7, quarantine_until=8).record(include_late=False)
+        assert kept.asked != asked.record(include_late=True)
+
+
+def test_a_manifest_of_a_release_that_did_not_keep_it_does_not_say_what_was_asked_for(tmp_path: Path) -> None:
+    record = record_of(Settings(home=tmp_path))
+    del record["asked"]
+    assert ReplayManifest.of(record).asked is None
+
+
 def test_totals_are_those_of_all_slices(tmp_path: Path) -> None:
     manifest = manifest_of(Settings(home=tmp_path)).with_result(RESULT)
     assert (manifest.record()["status"], "counts" in manifest.record()) == ("running", False)
@@ -140,6 +177,7 @@ def test_a_run_of_something_else_under_the_same_name_is_refused(tmp_path: Path) 
         "range": dataclasses.replace(manifest, whole=dataclasses.replace(WHOLE, until=30_000)),
         "savepoint": dataclasses.replace(manifest, savepoint=None),
         "configuration hash": dataclasses.replace(manifest, configuration={}),
+        "log": dataclasses.replace(manifest, topics={"telemetry": "other-telemetry", "logs": "other-logs"}),
     }
     for what, other in others.items():
         with pytest.raises(InputError, match=f"version again has a replay of another {what} .running."):

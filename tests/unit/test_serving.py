@@ -27,6 +27,7 @@ from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay import promote, run
 from replay.drop import drop
+from replay.other_homes import is_endless
 from replay.slices import RequestedRange
 
 VERSIONS = ("live", "v2", "v3")
@@ -105,6 +106,16 @@ def test_every_document_is_shown_by_exactly_one_version(
     assert len(shown) == 1
     if kind in ("novelties", "incidents") and status != "close":
         assert shown == [served.version]
+
+
+@given(promotions)
+def test_the_filter_of_the_version_that_serves_has_no_end_and_those_of_all_others_have(
+    steps: list[tuple[str, int]],
+) -> None:
+    served = after(steps)
+    for version in served.versions:
+        for kind, query in aliases.filters(served.ranges(version)).items():
+            assert is_endless(query) == (version == served.version), kind
 
 
 def test_a_version_that_serves_alone_needs_no_filter() -> None:
