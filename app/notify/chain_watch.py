@@ -13,7 +13,7 @@ from app.core.timestamps import is_due
 from app.kafka.connection import open_consumer
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.notify.chain import ChainAlerts, ChainState
-from app.runtime.served_health import addresses, health_at
+from app.runtime.served_health import own_answers
 from app.versions import serving
 from pipelines.errors import KappaError
 
@@ -93,8 +93,7 @@ class ChainWatch:
             return
         self._looked = now
         behind = self._watermarks.behind(now / 1000)
-        answers = (health_at(address) for address in addresses(own))
-        healths = [found for found in answers if found is not None]
+        healths = own_answers(own)
         answering = {name for found in healths for name in found["jobs"]}
         self._answered |= answering
         silent = sorted(self._answered - answering)

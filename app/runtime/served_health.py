@@ -30,10 +30,14 @@ def addresses(settings: Settings) -> list[str]:
 
 
 def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
-    """The version's jobs of this machine that serve their health; a process that does not say of which version they are is taken for one of it."""
-    answers = [health_at(address) or {} for address in addresses(settings)]
-    own = [one for one in answers if one.get("version") in (None, settings.version)]
-    return {name: facts for one in own for name, facts in one.get("jobs", {}).items()}
+    """The version's jobs of this machine that serve their health."""
+    return {name: facts for one in own_answers(settings) for name, facts in one["jobs"].items()}
+
+
+def own_answers(settings: Settings) -> list[Mapping[str, Any]]:
+    """What the processes of this machine say that run jobs of the version; one that does not name its version is taken for one of it."""
+    answers = (health_at(address) for address in addresses(settings))
+    return [one for one in answers if one is not None and one.get("version") in (None, settings.version)]
 
 
 def health_at(address: str) -> Mapping[str, Any] | None:
