@@ -25,6 +25,7 @@ SHOWN = 200
 PIXELS = 200  # of a chart, axes and legend included
 DRY_RUN_SECONDS = 120.0
 WORK_SECONDS = 2
+ROLLBACK = ["replay", "rollback"]
 PLAN = "plan of the dialog"  # in the state of the session: what is shown and waits for a confirmation
 
 
@@ -186,7 +187,7 @@ def show_serving(view: View) -> None:
     if promote.button(f"Promote {plain(view.version)} …", icon=":material/upgrade:", disabled=busy):
         ask(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
-        ask("Let the version before serve again", ["replay", "rollback"], view.who)
+        ask("Let the version before serve again", ROLLBACK, view.who)
     show_work()
 
 
@@ -233,7 +234,7 @@ def titled(title: str, arguments: list[str]) -> str:
 
 def as_planned(arguments: list[str], plan: dict[str, Any]) -> list[str]:
     """The command that does what was shown: a rollback without a version goes back from whatever serves when it runs."""
-    return [*arguments, f"--to={plan['version']}"] if "rollback" in arguments else arguments
+    return [*arguments, f"--to={plan['version']}"] if arguments == ROLLBACK else arguments
 
 
 def in_words(plan: dict[str, Any]) -> str:

@@ -125,6 +125,14 @@ def test_a_plan_is_made_anew_whenever_the_dialog_is_opened(deployment: Deploymen
     assert "`v2` would take over from `v3`" in as_read(test.run().markdown[1].value)
 
 
+def test_a_version_is_promoted_by_the_command_that_was_shown_whatever_its_name(deployment: Deployment) -> None:
+    test = dialog("replay", "promote", "rollback")
+    assert "`kappa replay promote rollback`" in as_read(test.markdown[0].value)
+    confirmed(test)
+    assert deployment.served[-1] == "rollback"
+    assert deployment.called[-1] == ["replay", "promote", "rollback", "--by=Ada"]
+
+
 def test_a_version_that_serves_already_is_said_and_not_promoted_again(deployment: Deployment) -> None:
     test = dialog("replay", "promote", "v2")
     assert "Version `v2` serves already." in as_read(test.markdown[1].value)
