@@ -2,6 +2,9 @@
 
 A template with an open episode about its rate is left out of the mix, so that nothing is reported twice. So is a muted
 template of a service that is not muted.
+
+While an episode about a mix is open, the mix is neither learnt nor does it fade: what it is compared with stays. It ends where no block could
+be judged for long, because too few lines come or none of the templates that are known; the mix is learnt again then.
 """
 
 from __future__ import annotations
@@ -36,13 +39,18 @@ MOST_NAMED = 3  # templates in a sentence
 
 @dataclass(frozen=True)
 class Judged:
-    """Blocks that ended with a window: their services in `contexts`, `(size,)`, and the `rows` of their templates in `counts`, `(m,)`."""
+    """Blocks that ended with a window: their services in `contexts`, `(size,)`, and the `rows` of their templates in `counts`, `(m,)`.
+
+    `open` says which services have an open episode about their mix, and `seconds` is the time since their last block, `(size,)`.
+    """
 
     now: int
     contexts: Ints
     rows: Ints
     blocks: Blocks
     belief: MixturePrediction
+    open: Bools
+    seconds: Floats
 
     def counted_in(self, at: int) -> Ints:
         """Positions in `rows` of the templates that block `at` is judged by, the most surprising first."""
@@ -120,8 +128,10 @@ class MixtureDetector:
         seconds = (now - state.context_column("mix_seen")[contexts]) / 1000.0
         place = np.searchsorted(contexts, state.counts.owner[1, rows])
         s = state.counts.matrix[OF_MIX, rows]
-        blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, left_out), settled, seconds)
-        return Judged(now, contexts, rows, blocks, template_mixture.predict(s, blocks, self._p))
+        open_ = np.isin(contexts, list(self._open_ones().values()))
+        fading = np.where(open_, 0.0, seconds)
+        blocks = Blocks(len(contexts), place, s[template_mixture.PENDING], np.isin(rows, left_out), settled, fading)
+        return Judged(now, contexts, rows, blocks, template_mixture.predict(s, blocks, self._p), open_, seconds)
 
     def _learn(self, judged: Judged) -> None:
         """Learn the blocks, and accumulate their evidence against chance."""
@@ -134,7 +144,7 @@ class MixtureDetector:
         since[contexts] = np.where(high, np.where(since[contexts] > 0, since[contexts], begun[contexts]), 0.0)
         blocks[contexts] = np.where(high, blocks[contexts] + b.judged, 0.0)
         begun[contexts] = 0.0
-        state.context_column("mix_seen")[contexts] = judged.now
+        state.context_column("mix_seen")[contexts[b.judged | ~judged.open]] = judged.now
         s = state.counts.matrix[OF_MIX, judged.rows]
         template_mixture.learn(s, judged.blocks, b, self._weight(judged), p)
         s[template_mixture.FRESH] = np.where(
@@ -148,7 +158,7 @@ class MixtureDetector:
         place = judged.blocks.place
         strange = np.exp(np.minimum(np.nan_to_num(judged.belief.score), 50.0))
         weight = 1 / (1 + self._p.outlier_share * strange)
-        weight[np.isin(judged.contexts, list(self._open_ones().values()))] = 0.0
+        weight[judged.open] = 0.0
         found: Floats = weight[place]
         for table, rows in (("counts", judged.rows), ("contexts", judged.contexts[place])):
             applied = self._control.of(table)
@@ -161,7 +171,7 @@ class MixtureDetector:
         contexts = judged.contexts
         page = self._state.context_column("mix_page")[contexts]
         page -= self._control.labels.demand("contexts", MIX, contexts, prefix=PREFIX)
-        concerned = (page >= self._p.count_nats) | np.isin(contexts, list(self._open_ones().values()))
+        concerned = (page >= self._p.count_nats) | judged.open
         found: list[int] = np.flatnonzero(judged.belief.judged & concerned).tolist()
         return found
 
@@ -189,7 +199,7 @@ class MixtureDetector:
 
     def _continue(self, episode: Episode, judged: Judged, at: int) -> list[EpisodeEvent]:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
-        if episode.gather(score, p.allowance_nats, float(judged.blocks.seconds[at]) / p.window_seconds):
+        if episode.gather(score, p.allowance_nats, float(judged.seconds[at]) / p.window_seconds):
             self._describe(episode, judged, at)
         episode.normal_windows = episode.normal_windows + 1 if score < p.clear_nats else 0
         if episode.normal_windows >= p.clear_windows or not self._state.context_column("mix_page")[context]:
@@ -252,7 +262,7 @@ class MixtureDetector:
         self._state.counts.matrix[FRESH, of] = 0.0
 
     def _give_up(self, now: int) -> list[EpisodeEvent]:
-        """Close the episodes of services that have not had enough lines for long."""
+        """Close the episodes of services of which no block could be judged for long."""
         oldest = now - 60_000 * self._p.patience_minutes - template_mixture.LONGEST_MS
         seen = self._state.context_column("mix_seen")
         gone = {name: row for name, row in self._open_ones().items() if seen[row] < oldest}

@@ -11,6 +11,9 @@ variances do,
 with probability eps a window is a harmless burst, geometric with mean 10 mu + 10, and what is a burst is hardly learnt.
 Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
 low is the surprisal of a run of zeros, given the lengths of such runs in this series (`run_length`).
+
+Fading forgets towards the prior, half a line a window, so it goes with learning: a window that is not learnt fades nothing, and a gap,
+as when the host was off, leaves `LEAST_WINDOWS` of what was known. The mean is where it was then, and less certain.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ MOST_NONE = 700.0  # nats: as surprising is no line at most, as a float holds no
 SINCE_NATS = 5.0  # evidence of a run of zeros from which the silence counts as begun
 MOST_MEMORIES = 10.0  # e-foldings of the dispersion's memory after which nothing counts
 NOT_LEARNT_NATS = 8.0  # zeros of a run with so much evidence are no longer learnt
+LEAST_WINDOWS = 60.0  # of a memory stay, however long a gap is: as of a rate that has just been adopted
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ def predict(
     seconds = (now - s[SEEN]) / 1000.0
     minutes = p.warm_up_minutes if memory is None else memory.warm_up_minutes
     warming = s[ROWS] < 60.0 * minutes / p.window_seconds
-    decay = _decay(seconds, p, memory)
-    a, b = s[SUM] * decay + PRIOR_SUM, s[WINDOWS] * decay + PRIOR_WINDOWS
+    left = _left(seconds, _rate_hours(p, memory), s[WINDOWS], p)
+    a, b = s[SUM] * left + PRIOR_SUM, s[WINDOWS] * left + PRIOR_WINDOWS
     mean = a / b
     prior = PRIOR_PHI_WINDOWS * mean * mean
     phi = np.clip((s[EXCESS] + PRIOR_PHI * prior) / (s[SQUARE] + prior), LEAST_PHI, MOST_PHI)
@@ -167,11 +171,21 @@ def predict(
     return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
 
 
-def _decay(seconds: Floats, p: DetectorParameters, memory: CountMemory | None) -> Floats:
-    """Share of the rate's memory that is left after `seconds`, `(n,)`."""
-    hours = p.count_half_life_hours if memory is None else memory.half_life_hours
-    found: Floats = np.exp2(-seconds / (3600.0 * hours))
-    return found
+def _rate_hours(p: DetectorParameters, memory: CountMemory | None) -> Floats | float:
+    """Half-life of the rate's memory."""
+    return p.count_half_life_hours if memory is None else memory.half_life_hours
+
+
+def _left(seconds: Floats, hours: Floats | float, known: Floats, p: DetectorParameters) -> Floats:
+    """Share of a memory that is left `seconds` after the last window, `(n,)`.
+
+    It halves each `hours`. A gap leaves `LEAST_WINDOWS` of the `known` windows at least. Where no more are known it takes no more than one
+    of `hours / LEAST_WINDOWS` does, so a log with more gaps than windows remembers as many. One window takes what it always does.
+    """
+    left: Floats = np.exp2(-seconds / (3600.0 * hours))
+    gap = np.maximum(p.window_seconds, 3600.0 * hours / LEAST_WINDOWS)
+    least = np.minimum(np.exp2(-gap / (3600.0 * hours)), LEAST_WINDOWS / np.maximum(known, 1.0))
+    return np.maximum(left, least)
 
 
 def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
@@ -192,18 +206,22 @@ def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
 def learn(
     s: Floats, x: Floats, now: int, b: CountPrediction, p: DetectorParameters, memory: CountMemory | None = None
 ) -> None:
-    """Learn a window in place in `s`; arguments as for `predict`, with its prediction. Series that are not taught update their evidence alone."""
+    """Learn a window in place in `s`; arguments as for `predict`, with its prediction.
+
+    Series that are not taught update their evidence alone. What is not learnt, as in an episode, fades nothing.
+    """
     taught = np.ones(len(x), dtype=bool) if memory is None else memory.taught
     w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught
-    decay = _decay(b.seconds, p, memory)
-    s[SUM] = s[SUM] * decay + w * x
-    s[WINDOWS] = s[WINDOWS] * decay + w
-    decay = np.exp2(-b.seconds / (3600.0 * p.spread_half_life_hours))
-    s[EXCESS] = s[EXCESS] * decay + w * ((x - b.mean) ** 2 - b.mean)
-    s[SQUARE] = s[SQUARE] * decay + w * b.mean**2
-    zero = list(s[ZERO])
-    s[ZERO] *= np.exp2(-b.seconds / (3600.0 * p.habit_half_life_hours))
-    before = s[ZERO].copy()
+    learnt = w > 0
+    rate = np.where(learnt, _left(b.seconds, _rate_hours(p, memory), s[WINDOWS], p), 1.0)
+    spread = np.where(learnt, _left(b.seconds, p.spread_half_life_hours, s[SQUARE] / b.mean**2, p), 1.0)
+    s[SUM] = s[SUM] * rate + w * x
+    s[WINDOWS] = s[WINDOWS] * rate + w
+    s[EXCESS] = s[EXCESS] * spread + w * ((x - b.mean) ** 2 - b.mean)
+    s[SQUARE] = s[SQUARE] * spread + w * b.mean**2
+    before, zero = s[ZERO].copy(), list(s[ZERO])
+    trials, _, asked, _ = before
+    s[ZERO] *= _left(b.seconds, p.habit_half_life_hours, trials + asked, p)
     run_length.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
     s[ZERO] = np.where(taught, s[ZERO], before)
     s[ZERO_EVIDENCE] = b.zero

@@ -33,7 +33,8 @@ from models.core.parameters import DetectorParameters
 # of a template: A and B, the two sums of rho, lines of this block, lines since the evidence began
 COLUMNS = ("mix_sum", "mix_lines", "mix_excess", "mix_square", "mix_pending", "mix_fresh")
 SUM, LINES, EXCESS, SQUARE, PENDING, FRESH = range(len(COLUMNS))
-# of a service: end of the last block, begin of this one, Page's sum, since when it is above 0 and for how many blocks
+# of a service: end of the last block (while an episode is open, of the last one that was judged), begin of this one, Page's sum,
+# since when it is above 0 and for how many blocks
 CONTEXT_COLUMNS = ("mix_seen", "mix_begun", "mix_page", "mix_since", "mix_blocks")
 
 LEAST_LINES = 50.0  # of a block
@@ -51,7 +52,7 @@ class Blocks:
     `place` is the service of a template, `lines` its lines in the block, `published` whether another detector has published it as an
     anomaly, `settled` whether it is known for long enough.
 
-    `seconds` is the time since the last block, `(size,)`.
+    `seconds` is the time since the last block by which memories fade, `(size,)`; 0 where nothing is learnt.
     """
 
     size: int
@@ -169,7 +170,7 @@ def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
 
 
 def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: DetectorParameters) -> None:
-    """Learn blocks in place in `s`; templates that were published are not learnt.
+    """Learn blocks in place in `s`; templates that were published are not learnt. Without a weight nothing is, and nothing fades.
 
     Parameters
     ----------
@@ -180,14 +181,15 @@ def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: De
     weight
         Weight of each template, 0 to 1, shape `(m,)`.
     """
+    fades = weight > 0  # what is published fades: it was not compared either, so it is learnt first when it is back
     weight = weight * ~blocks.published
     left_out = blocks.sums(np.where(blocks.published, b.sum / np.maximum(b.lines, 1.0), 0.0))
     counted = blocks.sums(blocks.lines * ~blocks.published) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
-    s[SUM] = b.sum + weight * blocks.lines
-    s[LINES] = b.lines + weight * counted[blocks.place]
+    s[SUM] = np.where(fades, b.sum, s[SUM]) + weight * blocks.lines
+    s[LINES] = np.where(fades, b.lines, s[LINES]) + weight * counted[blocks.place]
     n, q = b.total[blocks.place], b.share * (1 - b.share)
     weight = weight * b.counted
-    decay = fade(blocks.seconds, p.spread_half_life_hours)[blocks.place]
+    decay = np.where(fades, fade(blocks.seconds, p.spread_half_life_hours)[blocks.place], 1.0)
     s[EXCESS] = s[EXCESS] * decay + weight * ((blocks.lines - n * b.share) ** 2 - n * q)
     s[SQUARE] = s[SQUARE] * decay + weight * n * (n - 1) * q
 

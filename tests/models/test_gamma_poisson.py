@@ -136,3 +136,116 @@ def test_however_many_lines_a_log_has_its_silence_has_a_finite_surprisal_above_t
     feed(s, np.full((400, 2), [30.0, lines]), p)
     quieter, found = feed(s, np.zeros((40, 2)), p, 400)[-1].zero
     assert 50 < quieter < found < math.inf
+
+
+# --- what is forgotten
+
+
+SUMS = (poisson.SUM, poisson.WINDOWS, poisson.EXCESS, poisson.SQUARE)
+
+
+def known(*rates: float, windows: int = 500, seed: int = 6) -> np.ndarray:
+    """States of Poisson logs after an unbroken sequence of windows."""
+    s, rng = fresh(len(rates)), np.random.default_rng(seed)
+    feed(s, rng.poisson(rates, (windows, len(rates))).astype(float), P)
+    return s
+
+
+def untaught(n: int) -> poisson.CountMemory:
+    return poisson.CountMemory(
+        np.full(n, P.count_half_life_hours), np.full(n, P.warm_up_minutes), np.zeros(n, dtype=bool)
+    )
+
+
+@pytest.mark.parametrize("apart", [1, 3, 6])
+def test_what_is_learnt_of_windows_a_minute_apart_at_most_is_discounted_by_their_time_to_the_last_bit(
+    apart: int,
+) -> None:
+    s, seconds = fresh(3), np.full(3, 10.0 * apart)
+    rate, spread, runs = (
+        np.exp2(-seconds / (3600.0 * hours))
+        for hours in (P.count_half_life_hours, P.spread_half_life_hours, P.habit_half_life_hours)
+    )
+    for k, x in enumerate(np.random.default_rng(7).poisson([1, 6, 60], (400, 3)).astype(float)):
+        s[poisson.SEEN] = START + 10_000 * apart * k
+        now, before = START + 10_000 * apart * (k + 1), s.copy()
+        b = poisson.predict(s, x, now, P)
+        poisson.learn(s, x, now, b, P)
+        w = np.where(b.warming, 1.0, b.regular * (b.zero < poisson.NOT_LEARNT_NATS))
+        new = x, np.ones(3), (x - b.mean) ** 2 - b.mean, b.mean**2
+        for column, decay, more in zip(SUMS, (rate, rate, spread, spread), new, strict=True):
+            expected = np.where(w > 0, before[column] * decay + w * more, before[column])
+            assert np.array_equal(s[column], expected), poisson.COLUMNS[column]
+        assert np.array_equal(s[poisson.ZERO][0], before[poisson.ZERO][0] * runs + (before[poisson.ZERO_EVIDENCE] <= 0))
+
+
+def test_what_is_not_taught_is_not_forgotten_however_long_that_is() -> None:
+    s = known(0.2, 5, 60)
+    before, rng = s.copy(), np.random.default_rng(8)
+    for k in range(300):
+        x, now = rng.poisson([0.2, 5, 60]).astype(float), int(before[poisson.SEEN, 0]) + 600_000 * (k + 1)
+        poisson.learn(s, x, now, poisson.predict(s, x, now, P, untaught(3)), P, untaught(3))
+    for column in (*SUMS, *range(len(poisson.COLUMNS))[poisson.ZERO]):
+        assert np.array_equal(s[column], before[column]), poisson.COLUMNS[column]
+
+
+@pytest.mark.parametrize("column", [poisson.FROZEN, poisson.ZERO_EVIDENCE])
+def test_what_an_episode_or_a_long_silence_keeps_from_being_learnt_moves_no_rate(column: int) -> None:
+    """A silence need not have an episode: a rule may say that single logs may stop."""
+    s = known(5, 60)
+    s[column] = 1.0 if column == poisson.FROZEN else poisson.NOT_LEARNT_NATS
+    before = s.copy()
+    feed(s, np.zeros((1000, 2)), P, 500)
+    for one in SUMS:
+        assert np.array_equal(s[one], before[one]), poisson.COLUMNS[one]
+
+
+def test_windows_without_a_line_are_learnt() -> None:
+    s = known(0.05)
+    before = s[:, 0].copy()
+    feed(s, np.zeros((20, 1)), P, 500)
+    assert s[poisson.WINDOWS, 0] > before[poisson.WINDOWS] * 2 ** (-20 / 360) + 19
+    assert s[poisson.SUM, 0] == pytest.approx(before[poisson.SUM] * 2 ** (-20 / 360))
+    assert s[poisson.ZERO].sum() > before[poisson.ZERO].sum()
+
+
+@given(st.floats(0, 1e7), st.floats(0.1, 1e4), st.floats(0.01, 1e3))
+def test_a_gap_leaves_so_many_windows_of_what_was_known(seconds: float, windows: float, rate: float) -> None:
+    s = fresh(1)
+    s[poisson.WINDOWS], s[poisson.SUM] = windows, windows * rate
+    b = poisson.predict(s, np.zeros(1), START + int(1000 * seconds), P)
+    faded = windows * 2 ** (-int(1000 * seconds) / 3_600_000)
+    least = min(windows * 2 ** (-1 / poisson.LEAST_WINDOWS), poisson.LEAST_WINDOWS)
+    left = max(faded, least)
+    assert b.mean[0] == pytest.approx((left * rate + poisson.PRIOR_SUM) / (left + poisson.PRIOR_WINDOWS))
+
+
+@pytest.mark.parametrize("hours", [1, 12, 24, 240])
+def test_after_a_gap_a_rate_is_where_it_was_and_less_certain(hours: int) -> None:
+    s, x = known(5, 20, 60), np.array([5.0, 20.0, 60.0])
+    now = int(s[poisson.SEEN, 0])
+    before = poisson.predict(s, x, now + 10_000, P)
+    after = poisson.predict(s, x, now + 3_600_000 * hours, P)
+    assert after.mean == pytest.approx(before.mean, rel=0.02)
+    assert np.all(after.shape < before.shape)
+    poisson.learn(s, x, now + 3_600_000 * hours, after, P)
+    later = poisson.predict(s, x, now + 3_600_000 * hours + 10_000, P)
+    assert np.all(before.phi <= later.phi)
+    assert np.all(later.phi < poisson.PRIOR_PHI)
+
+
+def test_a_log_that_comes_one_window_a_day_has_its_own_rate_and_not_the_prior_one() -> None:
+    s = fresh(1)
+    for day in range(1, 60):
+        now, x = START + 86_400_000 * day, np.array([40.0])
+        b = poisson.predict(s, x, now, P)
+        poisson.learn(s, x, now, b, P)
+    assert b.mean[0] == pytest.approx(40, rel=0.05)
+
+
+@pytest.mark.parametrize("hours", [0, 1, 12, 24, 240])
+def test_a_log_that_falls_silent_after_a_gap_is_found(hours: int) -> None:
+    s, rng = known(5, 20, 60), np.random.default_rng(9)
+    s[poisson.SEEN] -= 3_600_000 * hours
+    feed(s, rng.poisson([5, 20, 60], (5, 3)).astype(float), P, 500)
+    assert np.all(feed(s, np.zeros((8, 3)), P, 505)[-1].zero >= P.zero_nats)

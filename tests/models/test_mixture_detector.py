@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import product
 
 import numpy as np
@@ -132,6 +133,17 @@ def test_what_was_told_is_left_out_and_the_rest_is_as_it_was() -> None:
     assert s[template_mixture.LINES, 0] == pytest.approx(1000 + 119 / 0.95, rel=1e-3)
 
 
+def test_what_is_not_learnt_does_not_fade_and_what_is_does() -> None:
+    s = np.zeros((len(template_mixture.COLUMNS), 3))
+    s[:4] = [[800.0, 150.0, 50.0], [1000.0] * 3, [90.0, 60.0, 30.0], [4000.0, 3000.0, 1000.0]]
+    before, none = s.copy(), np.zeros(3, dtype=bool)
+    blocks = template_mixture.Blocks(1, np.zeros(3, dtype=np.int64), np.zeros(3), none, ~none, np.array([3600.0]))
+    template_mixture.learn(s, blocks, template_mixture.predict(s, blocks, P), np.array([0.0, 1.0, 0.0]), P)
+    assert np.array_equal(s[:, [0, 2]], before[:, [0, 2]])
+    assert s[:2, 1] == pytest.approx(before[:2, 1] * 2**-0.5)
+    assert s[2:4, 1] == pytest.approx(before[2:4, 1] * 2 ** (-1 / 6))
+
+
 TEMPLATES = (
     ("info", "GET <*> 200 <*>"),
     ("info", "GET <*> 304 <*>"),
@@ -141,6 +153,7 @@ TEMPLATES = (
 )
 USUAL = (0.5, 0.3, 0.15, 0.04, 0.01)
 FAILING = (0.4, 0.25, 0.1, 0.04, 0.21)
+BROKEN = (0.2, 0.15, 0.1, 0.05, 0.5)
 OTHERS = (0.3, 0.5, 0.15, 0.04, 0.01)
 
 
@@ -295,6 +308,76 @@ def test_the_mix_of_the_others_is_told_although_most_lines_are_muted(
     events = of_mix(muted(known, "timeout after *").play(deepcopy(known[2]).windows(40, flooded, load=15)))
     assert [n.status for n in events if n.status == "open"] == ["open"]
     assert all("GET <*>" in n.reason and "timeout" not in n.reason for n in events)
+
+
+# --- while an episode is open, and where nothing is learnt
+
+HOUR = 360  # windows
+PATIENCE_MS = 60_000 * P.patience_minutes + template_mixture.LONGEST_MS
+
+
+def turns(events: Iterable[EpisodeEvent]) -> list[tuple[str, str]]:
+    """Status and kind of events of the mix that open or close an episode, or make a change of it."""
+    return [(n.status, n.kind) for n in of_mix(events) if n.status != "update" or n.kind == "change"]
+
+
+def renamed(story: Iterable[dict[str, Row]]) -> Iterator[dict[str, Row]]:
+    """The lines of another release, of which each template is new."""
+    for rows in story:
+        yield {f"{name}b": (row[0], f"v2 {row[1]}") for name, row in rows.items() if isinstance(row, tuple)}
+
+
+@pytest.mark.slow
+def test_an_episode_whose_service_goes_on_with_a_few_lines_ends_and_its_mix_is_judged_again(
+    run: DetectorRun, service: ServiceLines
+) -> None:
+    assert turns(run.play(service.windows(12, FAILING, load=15))) == [("open", "anomaly")]
+    judged = run.now
+    events = run.play(service.windows(2 * HOUR + 60, FAILING, load=0.05))
+    assert turns(events) == [("close", "anomaly")]
+    assert of_mix(events)[-1].window_end <= judged + PATIENCE_MS + template_mixture.LONGEST_MS
+    assert turns(run.play(service.windows(200))) == []
+    assert turns(run.play(service.windows(30, OTHERS)))[0] == ("open", "anomaly")
+
+
+@pytest.mark.slow
+def test_an_episode_whose_templates_a_release_replaces_ends_and_those_of_the_release_are_judged(
+    run: DetectorRun, service: ServiceLines
+) -> None:
+    assert turns(run.play(service.windows(12, FAILING, load=15))) == [("open", "anomaly")]
+    assert turns(run.play(renamed(service.windows(2 * HOUR + 60)))) == [("close", "anomaly")]
+    assert turns(run.play(renamed(service.windows(120)))) == []
+    assert turns(run.play(renamed(service.windows(30, OTHERS))))[0] == ("open", "anomaly")
+
+
+@pytest.fixture(scope="module")
+def few_lines() -> tuple[dict[str, bytes], int, ServiceLines]:
+    """As `known`, of a service with 230 lines an hour: of its lines no more than those of three hours are remembered."""
+    service, run = ServiceLines(), DetectorRun(ShardDetector(P))
+    assert of_mix(run.play(service.windows(2400, load=0.65))) == []
+    return run.detector.dump(), run.now, service
+
+
+@pytest.mark.slow
+def test_the_mix_of_a_service_with_few_lines_is_adopted_and_not_lost_while_its_episode_is_open(
+    few_lines: tuple[dict[str, bytes], int, ServiceLines],
+) -> None:
+    run = DetectorRun(ShardDetector.load(few_lines[0], P), few_lines[1])
+    found = turns(run.play(deepcopy(few_lines[2]).windows(900, BROKEN, load=0.65)))
+    assert found == [("open", "anomaly"), ("update", "change"), ("close", "change")]
+
+
+@pytest.mark.slow
+def test_a_mix_that_was_not_learnt_for_hours_is_judged_by_what_it_was(
+    few_lines: tuple[dict[str, bytes], int, ServiceLines],
+) -> None:
+    since, until = (datetime.fromtimestamp(few_lines[1] / 1000 + more, UTC).isoformat() for more in (0, 86_400))
+    rule = Rule(service="nginx", dont_learn=True, since=since, until=until)
+    run = DetectorRun(ShardDetector.load(few_lines[0], ControlledParameters(rules=(rule,))), few_lines[1])
+    service = deepcopy(few_lines[2])
+    assert turns(run.play(service.windows(3 * HOUR, load=0.65))) == []
+    assert turns(run.play(service.windows(HOUR, BROKEN, load=0.65))) == [("open", "anomaly")]
+    assert turns(run.play(service.windows(3 * HOUR, load=0.65))) == [("close", "anomaly")]
 
 
 def test_a_dump_in_the_middle_of_a_block_goes_on_bit_for_bit(known: tuple[dict[str, bytes], int, ServiceLines]) -> None:
