@@ -22,6 +22,7 @@ from dashboards.bounded_get import get
 from dashboards.queries.search import PREFIX
 from dashboards.words import local_text
 from models.core.printable import printable
+from models.records.records import JOBS
 
 TIMEOUT_SECONDS = 2.0
 MAX_BYTES = 1_000_000
@@ -102,11 +103,11 @@ def notes_of(answer: Mapping[str, Any], zone: ZoneInfo = UTC) -> Iterator[str]:
 
 
 def addresses(environment: Mapping[str, str], version: str) -> list[str]:
-    """Where processes listen: by the settings, and by the file that the one that runs `detect` writes."""
+    """Where processes listen: by the settings, and by the files that those with jobs of the version write."""
     configured = [str(where).rstrip("/") for where in json.loads(environment.get(f"{PREFIX}JOBS") or "[]")]
     folder = environment.get(f"{PREFIX}RUN")
-    own = announced(Path(folder) / f"{version}-detect.json") if folder else None
-    return list(dict.fromkeys([*configured, *([own] if own else [])]))[:MAX_PROCESSES]
+    own = [announced(Path(folder) / f"{version}-{job}.json") for job in JOBS] if folder else []
+    return list(dict.fromkeys([*configured, *(address for address in own if address)]))[:MAX_PROCESSES]
 
 
 def announced(file: Path) -> str | None:

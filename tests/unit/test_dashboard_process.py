@@ -223,11 +223,13 @@ def test_what_speaks_no_http_is_named_as_that(given: bytes) -> None:
         answering.join()
 
 
-def test_process_that_runs_detect_is_found_by_what_it_wrote_down(tmp_path: Path) -> None:
+def test_processes_that_run_jobs_are_found_by_what_they_wrote_down(tmp_path: Path) -> None:
     variables = {"KAPPA_DASHBOARD_RUN": str(tmp_path), "KAPPA_DASHBOARD_JOBS": '["http://a:1"]'}
     assert jobs.addresses(variables, "live") == ["http://a:1"]
     (tmp_path / "live-detect.json").write_text('{"address": "http://127.0.0.1:7"}')
     assert jobs.addresses(variables, "live") == ["http://a:1", "http://127.0.0.1:7"]
+    (tmp_path / "live-index.json").write_text('{"address": "http://127.0.0.1:8"}')
+    assert jobs.addresses(variables, "live") == ["http://a:1", "http://127.0.0.1:7", "http://127.0.0.1:8"]
     assert jobs.addresses(variables, "other") == ["http://a:1"]
 
 
