@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkstemp
+from secrets import token_hex
 from typing import Any, TextIO
 
 from pipelines.errors import InputError
@@ -24,11 +24,11 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
         if target.exists() and source.exists() and target.samefile(source):
             msg = f"{command}: --out {target} is the file that is read; wanted another one"
             raise InputError(msg)
-    part: Path | None = None
+    # Known before the file is there, as a signal may come at any moment; and a name that nobody has made a link of: in a folder where others
+    # write it would lead to any file of ours.
+    part = target.parent / f"kappa-{token_hex(8)}.part"
     try:
-        # Under a name that nobody has made a link of: in a folder where others write it would lead to any file of ours.
-        descriptor, made = mkstemp(prefix="kappa-", suffix=".part", dir=target.parent)
-        part = Path(made)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
             yield out
         part.replace(target)
@@ -36,7 +36,7 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
         msg = f"{command}: cannot write {target}: {error.strerror}; wanted a file in a folder that is there"
         raise InputError(msg) from error
     finally:
-        if part is not None:
+        with suppress(OSError):  # there may be no such folder
             part.unlink(missing_ok=True)
 
 
