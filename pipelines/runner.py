@@ -218,14 +218,11 @@ CONSUMER = {
 }
 
 
-# Order within a partition is what watermark messages rely on: idempotent producers keep it through retries. But one that gives a request up after
-# a time (two minutes, by Kafka's default) sends those behind it, a watermark message among them, and what the task's next attempt writes
-# would come behind that. So none is given up: the task waits, or ends with its process. A dead letter is the record as it came, with headers
-# on top, so more than the megabyte that a record may have.
+# Order within a partition is what watermark messages rely on: idempotent producers keep it through retries. A dead letter is the
+# record as it came, with headers on top, so more than the megabyte that a record may have.
 PRODUCER = {
     "kafka.enable.idempotence": "true",
     "kafka.acks": "all",
-    "kafka.delivery.timeout.ms": str(2**31 - 1),
     "kafka.compression.type": "lz4",
     # A task's last records are sent when it ends. Sent one by one, they would start a batch of the next job for each few.
     "kafka.linger.ms": "500",
@@ -234,9 +231,14 @@ PRODUCER = {
 }
 
 
-def write_to_kafka(records: DataFrame, kafka: Kafka) -> None:
-    """Append a bounded DataFrame of `topic, partition, key, value[, headers]` to the log."""
-    records.write.format("kafka").options(**kafka.prefixed(), **PRODUCER).save()
+# A producer that gives a request up after a time (two minutes, by Kafka's default) sends those behind it, a watermark message among them, and
+# what the task's next attempt writes would come behind that. So none of a job's is given up: the task waits, or ends with its process.
+JOB_PRODUCER = PRODUCER | {"kafka.delivery.timeout.ms": str(2**31 - 1)}
+
+
+def write_to_kafka(records: DataFrame, kafka: Kafka, producer: Mapping[str, str] = PRODUCER) -> None:
+    """Append a bounded DataFrame of `topic, partition, key, value[, headers]` to the log; a job that goes on writes with `JOB_PRODUCER`."""
+    records.write.format("kafka").options(**kafka.prefixed(), **producer).save()
 
 
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
@@ -247,7 +249,7 @@ def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any
     writer = writer.trigger(**trigger)
     if job.sink is not None:
         return writer.foreachBatch(without_drops(spark, job, job.sink)).start()
-    return writer.format("kafka").options(**kafka.prefixed(), **PRODUCER).outputMode("append").start()
+    return writer.format("kafka").options(**kafka.prefixed(), **JOB_PRODUCER).outputMode("append").start()
 
 
 def without_drops(spark: SparkSession, job: Job, sink: BatchSink) -> BatchSink:

@@ -68,9 +68,8 @@ class ChainAlerts:
         unhealthy += [f"{', '.join(state.silent)}: the process does not answer any more"] if state.silent else []
         if unhealthy:
             found[UNHEALTHY] = "; ".join(unhealthy)
-        kept = max(
-            (number(one, "quarantined") for one in state.health), default=0
-        )  # each says how many there are in all
+        # Each says how many there are in all.
+        kept = max((number(one, "quarantined") for one in state.health), default=0)
         if kept:
             found[QUARANTINE] = f"{kept:.0f} records are in quarantine: `kappa quarantine list`"
         violations = sum(

@@ -58,8 +58,9 @@ class ChainWatch:
     def _run(self) -> None:
         version = ""
         while not self._ending.is_set():
-            if version != self._serves.version():
-                version, self._answered = self._serves.version(), set()
+            serves = self._serves.version()
+            if serves != version:
+                version, self._answered = serves, set()
             own = self._settings.model_copy(update={"version": version})
             try:
                 with open_consumer(own, auto_offset_reset="latest") as consumer:

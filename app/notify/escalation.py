@@ -27,8 +27,8 @@ class Escalation:
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
-        # by incident and route: when, and how long after a channel was notified by that route, ms
-        self._waiting: dict[str, dict[str, tuple[int, int, Due]]] = {}
+        # by key and route: when, and how long after a channel was notified by that route, ms
+        self._waiting: dict[tuple[str, str], tuple[int, int, Due]] = {}
         self._acknowledged: dict[str, None] = {}
 
     def notified(self, key: str, incident: ReadIncident, place: LogPlace, why: str, at_ms: int) -> None:
@@ -38,33 +38,26 @@ class Escalation:
         """
         route = self._routes.titled(why, incident.window_end)
         minutes = None if route is None else route.escalate_minutes
-        known = why in self._waiting.get(key, ()) or incident.id in self._acknowledged
+        known = (key, why) in self._waiting or incident.id in self._acknowledged
         if route is None or minutes is None or known:
             return
         channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
         due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
         after_ms = int(minutes * MINUTE_MS)
-        self._waiting.setdefault(key, {})[why] = (at_ms + after_ms, after_ms, due)
+        self._waiting[key, why] = (at_ms + after_ms, after_ms, due)
 
     def over(self, key: str) -> None:
         """An incident is over."""
-        self._waiting.pop(key, None)
+        self._waiting = {place: one for place, one in self._waiting.items() if place[0] != key}
 
     def acknowledged(self, incident: str) -> None:
         """Somebody has labelled an incident, by its id, whatever the label: it is answered in all versions, which share labels."""
-        for key in [
-            key for key, own in self._waiting.items() if any(due.incident.id == incident for *_, due in own.values())
-        ]:
-            del self._waiting[key]
+        self._waiting = {place: one for place, one in self._waiting.items() if one[2].incident.id != incident}
         self._acknowledged[incident] = None
         if len(self._acknowledged) > 10_000:
             del self._acknowledged[next(iter(self._acknowledged))]
 
     def due(self, now_ms: int) -> list[Due]:
         """Incidents whose time by a route has passed, each once."""
-        found = []
-        for own in self._waiting.values():
-            passed = [why for why, (at, after, _) in own.items() if is_due(at, now_ms, after)]
-            found += [own.pop(why)[2] for why in passed]
-        self._waiting = {key: own for key, own in self._waiting.items() if own}
-        return found
+        passed = [place for place, (at, after, _) in self._waiting.items() if is_due(at, now_ms, after)]
+        return [self._waiting.pop(place)[2] for place in passed]

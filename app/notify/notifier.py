@@ -166,8 +166,8 @@ class Notifier:
         escalates = self._routes.escalates
         for one in remembered.last.values():
             wanted = one.channel in self.outboxes and (escalates or self.outboxes[one.channel].channel.resends)
-            of_incident_topic = one.topic != self._settings.topic(EARLY) and one.version in versions
-            if wanted and is_open(one) and of_incident_topic:
+            is_read = one.version in versions and one.topic != self._settings.topic(EARLY)
+            if wanted and is_open(one) and is_read:
                 record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)
                 incident = None if record is None else incident_of(record.value)
                 if incident is not None:

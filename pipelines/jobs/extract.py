@@ -31,7 +31,7 @@ from pipelines.jvm import SUMS, Needed, counts_of_flat, merged_sums, rows_of_sum
 from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
-from pipelines.runner import BatchSink, Kafka, write_to_kafka
+from pipelines.runner import JOB_PRODUCER, BatchSink, Kafka, write_to_kafka
 from pipelines.windowing import MILLIS, WindowingConfig
 
 # The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
@@ -446,7 +446,8 @@ def sink(
         try:
             windows = windows_of(closed, windowing, limits)
             if windows.ends:
-                write_to_kafka(records(closed, windows, windowing, topics, partitions, limits), kafka)
+                found = records(closed, windows, windowing, topics, partitions, limits)
+                write_to_kafka(found, kafka, JOB_PRODUCER)
         finally:
             closed.unpersist()
         if on_refused is not None:

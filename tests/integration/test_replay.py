@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.live_jobs import feed, records, run_to_end, settings_file
-from support.replays import named, same, values
+from support.replays import broken_off, named, same, values
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
@@ -110,15 +110,7 @@ def test_a_replay_that_is_broken_off_while_it_indexes_goes_on_with_that(spark: S
 @pytest.mark.long
 def test_a_replay_that_is_broken_off_goes_on_and_comes_to_the_same(spark: SparkSession, live: Settings) -> None:
     broken = named(live, "broken")
-    what = run.plan(broken, WHOLE, None, 4_000)
-    assert len(what.manifest.slices) == 2
-
-    def breaks(at: ReplayProgress) -> None:
-        if at.done == 1 and at.doing == "writing":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run.replay(spark, what, on_progress=breaks)
+    broken_off(spark, run.plan(broken, WHOLE, None, 4_000))
     with pytest.raises(InputError, match="unfinished"):
         replay_manifest.last_savepoint(broken)
     steps: list[ReplayProgress] = []
