@@ -40,13 +40,14 @@ from models.records.index_names import alias_of
 from replay import promote
 from replay.indexed import Indexed
 
-pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1_800)]
 
 JARS = PROJECT / ".kappa" / "jars"
 HOSTS = tuple(f"web-{i}" for i in range(4))
 SECOND = 1_000
 KINDS = ("scores", "novelties", "incidents", "pipeline")
 MORE_WINDOWS = 6
+PATIENCE = 600  # seconds: two versions of windows of a second share the machine
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +166,7 @@ class PromotionHome:
         return kappa(*arguments, "--config", str(self.file))
 
     def promoted(self, *arguments: str) -> dict[str, Any]:
-        status, out, err = answer(self.command("replay", *arguments, "--json"), 300)
+        status, out, err = answer(self.command("replay", *arguments, "--json"), PATIENCE)
         assert status == 0, err
         made: dict[str, Any] = json.loads(out)
         return made
@@ -192,9 +193,9 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
     moments = random.Random(20261121)
     with EventSender(deployment.settings), Running(deployment.command("run", "all")) as process:
         address = process.address()
-        process.wait(lambda: deployment.indexed("live") > 0, 240, "the first watermark to be indexed")
+        process.wait(lambda: deployment.indexed("live") > 0, PATIENCE, "the first watermark to be indexed")
         first = deployment.indexed("live")
-        process.wait(deployment.reaches("live", first + 12 * SECOND), 240, "windows of live")
+        process.wait(deployment.reaches("live", first + 12 * SECOND), PATIENCE, "windows of live")
         replayed(deployment)
 
         refused_ones(deployment)
@@ -209,8 +210,8 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         assert there["after"] == served.intervals[1].after and there["previous"] == "live"
         again = deployment.promoted("promote", "v2")
         assert again["already"] and again["after"] == there["after"]
-        process.wait(lambda: "index of version v2;" in process.output, 240, "the jobs of v2")
-        process.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
+        process.wait(lambda: "index of version v2;" in process.output, PATIENCE, "the jobs of v2")
+        process.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), PATIENCE, "windows of v2")
         assert process.address() == address
         status, summary = healthz(address)
         assert (status, summary["version"]) == (200, "v2")
@@ -219,7 +220,7 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         back = deployment.promoted("rollback")
         assert back["version"] == "live" and back["previous"] == "v2" and back["running"]
         assert back["after"] > there["after"]
-        process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), 240, "windows of live again")
+        process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), PATIENCE, "windows of live again")
         process.stop()
     assert process.output.count("running extract, detect, correlate, index") == 3
     each_moment_is_shown_once(deployment, first)
@@ -255,19 +256,19 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
 def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
     with alone(tmp_path) as deployment, EventSender(deployment.settings):
         with Running(deployment.command("run", "extract", "detect", "correlate")) as live:
-            live.wait(lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), 240, "scores of live")
+            live.wait(lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), PATIENCE, "scores of live")
             live.stop()
         assert deployment.indexed("live") == -1
         replayed(deployment)
         with Running(deployment.command("run", "all", "--version", "v2")) as candidate:
-            candidate.wait(lambda: deployment.indexed("v2") > 0, 240, "the first watermark of v2")
-            status, out, err = answer(deployment.command("replay", "promote", "v2", "--json"), 300)
+            candidate.wait(lambda: deployment.indexed("v2") > 0, PATIENCE, "the first watermark of v2")
+            status, out, err = answer(deployment.command("replay", "promote", "v2", "--json"), PATIENCE)
             assert status == 0, err
             assert "nobody indexes version live" in err
             assert "the jobs of version v2 run in another process" in err
             there = json.loads(out)
             assert there["running"] and not there["already"]
-            candidate.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), 240, "windows of v2")
+            candidate.wait(deployment.reaches("v2", there["after"] + MORE_WINDOWS * SECOND), PATIENCE, "windows of v2")
             candidate.stop()
         served = serving.read(deployment.settings.home)
         assert served.aliased and [t.version for t in served.intervals] == ["live", "v2"]
@@ -309,7 +310,7 @@ def filled(deployment: PromotionHome) -> None:
 
 def replayed(deployment: PromotionHome) -> None:
     made = kappa("replay", "--version", "v2", "--config", str(deployment.other), "--partitions", "1", "--json")
-    status, _, err = answer(made, 300)
+    status, _, err = answer(made, PATIENCE)
     assert status == 0, err
 
 

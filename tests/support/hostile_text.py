@@ -10,7 +10,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 MOST_ATTACKS = 90  # of a pattern
-LEAST_TRIALS, MOST_TRIALS = 3, 25  # of a text
+TRIALS, PATIENCE = 3, 2.0  # of a text at least, and seconds for one that seems slow
 PLAIN = (
     *(
         "a",
@@ -82,20 +82,22 @@ def nonlinear(
     `took` answers seconds of processor time for a text. What takes less than `judged` at the largest length is not judged. A
     doubled length doubles linear time, and makes quadratic time four times as long; both doublings together must be above
     `most_growth` each. The shortest trial counts, because a busy machine only ever adds to it. What grows too fast is tried again
-    up to `MOST_TRIALS` times: a pattern that is not linear is slow in every trial.
+    for `PATIENCE` seconds: a pattern that is not linear is slow in every trial.
     """
     bad = []
     for attack in tried:
         texts = [text_of(attack, n * length) for n in (1, 2, 4)]
         if took(texts[0]) < judged / 16:
             continue
-        times = [math.inf] * 3
-        for trial in range(MOST_TRIALS):
-            times = [min(best, took(text)) for best, text in zip(times, texts, strict=True)]
-            if trial + 1 >= LEAST_TRIALS and times[2] <= max(judged, times[0] * most_growth**2):
+        best, trials, spent = [math.inf] * 3, 0, 0.0
+        while trials < TRIALS or spent < PATIENCE:
+            times = [took(text) for text in texts]
+            best = [min(pair) for pair in zip(best, times, strict=True)]
+            trials, spent = trials + 1, spent + sum(times)
+            if trials >= TRIALS and best[2] <= max(judged, best[0] * most_growth**2):
                 break
         else:
-            bad.append((attack, times))
+            bad.append((attack, best))
     return bad
 
 
