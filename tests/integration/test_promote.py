@@ -220,7 +220,9 @@ def test_versions_go_over_and_back_while_events_flow_and_promotions_are_killed(d
         back = deployment.promoted("rollback")
         assert back["version"] == "live" and back["previous"] == "v2" and back["running"]
         assert back["after"] > there["after"]
-        process.wait(deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), PATIENCE, "windows of live again")
+        process.wait(
+            deployment.reaches("live", back["after"] + MORE_WINDOWS * SECOND), PATIENCE, "windows of live again"
+        )
         process.stop()
     assert process.output.count("running extract, detect, correlate, index") == 3
     each_moment_is_shown_once(deployment, first)
@@ -256,7 +258,9 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
 def test_what_nobody_indexed_is_indexed_and_a_candidate_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
     with alone(tmp_path) as deployment, EventSender(deployment.settings):
         with Running(deployment.command("run", "extract", "detect", "correlate")) as live:
-            live.wait(lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), PATIENCE, "scores of live")
+            live.wait(
+                lambda: len(records_of(deployment.settings, "scores")) > 10 * len(HOSTS), PATIENCE, "scores of live"
+            )
             live.stop()
         assert deployment.indexed("live") == -1
         replayed(deployment)
