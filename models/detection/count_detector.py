@@ -218,7 +218,7 @@ class CountDetector:
         lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
         if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
-        return [episode.event("update", row.now)] if episode.update_due() else []
+        return [episode.event("update", row.now)] if episode.update_due(row.now) else []
 
     def _adopt(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from models.detection import recurrence
+from models.detection.recurrence import Recurrences
 from models.records.records import EpisodeEvent, episode_id
 from models.stats.interval_distance import in_widths, two_farthest
 
@@ -76,6 +78,9 @@ class Episode:
         distance from that, in widths of the interval, the latter None after one window; by how much the series may be late, seconds.
     opened_as
         The series that it was opened on, where that has become part of another one; empty else.
+    recurs_every, longest, highest
+        Of one that has come back as regularly as ever: the usual time between two, seconds (else 0), and how long they last, seconds, and
+        their score, nats, at most: see `models.detection.recurrence`.
     mean, weight
         Of log lines: the mean of the last minutes, and how many windows it is worth.
     """
@@ -113,6 +118,9 @@ class Episode:
     delay: float = 0.0
     published_strength: float = 0.0
     opened_as: str = ""
+    recurs_every: float = 0.0
+    longest: float = 0.0
+    highest: float = 0.0
 
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
@@ -148,6 +156,7 @@ class Episode:
             after=self.after,
             strength=self.strength,
             delay=self.delay,
+            recurs_every=self.recurs_every if self.recurs_every and self.kind in UNDECIDED else math.nan,
         )
 
     def move(self, series: str) -> None:
@@ -191,8 +200,14 @@ class Episode:
         self.weight = 1.0 + self.weight * 0.5 ** (seconds / RECENT_SECONDS)
         self.mean += (value - self.mean) / self.weight
 
-    def update_due(self) -> bool:
-        """Whether score, evidence or strength have grown enough since the last event, or the strength has fallen; counts the update."""
+    def update_due(self, now: int) -> bool:
+        """Whether score, evidence or strength have grown enough since the last event, or the strength has fallen; counts the update.
+
+        It is also due where an episode that recurs is longer or stronger by now, epoch ms, than those before it were: it is one like any other.
+        """
+        if self.recurs_every and self.is_unusual(now):
+            self.recurs_every = 0.0
+            return True
         grown = self.score >= GROWTH * self.published_score or self.evidence >= GATHERED * self.published_evidence
         known, before = self.strength, self.published_strength
         grown |= known >= GROWTH * before or before >= GROWTH * known
@@ -200,6 +215,11 @@ class Episode:
             return False
         self.updates += 1
         return True
+
+    def is_unusual(self, now: int) -> bool:
+        """Whether it is longer or stronger by now, epoch ms, than those before it."""
+        lasted = (now - self.start) / 1000
+        return lasted > recurrence.GROWTH * self.longest or self.score > recurrence.GROWTH * self.highest
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
@@ -212,10 +232,11 @@ class Episode:
 
 
 class Episodes:
-    """The open episodes of a shard, one for each series at most."""
+    """The open episodes of a shard, one for each series at most, and how those of each series have come back."""
 
-    def __init__(self, episodes: Iterable[Episode] = ()) -> None:
+    def __init__(self, episodes: Iterable[Episode] = (), recurrences: Recurrences | None = None) -> None:
         self.open: dict[str, Episode] = {e.series: e for e in episodes}
+        self.recurrences = Recurrences() if recurrences is None else recurrences
 
     def __contains__(self, series: str) -> bool:
         return series in self.open
@@ -227,11 +248,20 @@ class Episodes:
     def begin(self, episode: Episode, window_end: int) -> EpisodeEvent:
         """Open an episode. Answers the event."""
         self.open[episode.series] = episode
+        if episode.kind in UNDECIDED and episode.cause != LIMITED:
+            known = self.recurrences.of(episode.series)
+            if known.begins(episode.start, window_end):
+                episode.recurs_every, episode.longest, episode.highest = known.mean, known.longest, known.highest
+                if episode.is_unusual(window_end):
+                    episode.recurs_every = 0.0
         return episode.event("open", window_end)
 
     def close(self, series: str, window_end: int) -> EpisodeEvent:
         """Close the episode of a series. Answers the event."""
-        return self.open.pop(series).event("close", window_end)
+        episode = self.open.pop(series)
+        if series in self.recurrences.known and not episode.adopted:
+            self.recurrences.of(series).ends(episode.start, window_end, episode.score)
+        return episode.event("close", window_end)
 
     def due(self, window_end: int) -> list[str]:
         """Series whose episodes end now, in order of their names."""
@@ -242,6 +272,6 @@ class Episodes:
         return [self.open[name].dump() for name in sorted(self.open)]
 
     @classmethod
-    def load(cls, texts: Iterable[str]) -> Episodes:
+    def load(cls, texts: Iterable[str], recurrences: Recurrences | None = None) -> Episodes:
         """The inverse of `dump`."""
-        return cls(Episode.load(text) for text in texts)
+        return cls((Episode.load(text) for text in texts), recurrences)

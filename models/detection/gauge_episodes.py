@@ -161,7 +161,7 @@ class GaugeEpisodes:
         return self._update(episode, row)
 
     def _update(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
-        return [episode.event("update", row.now)] if episode.update_due() else []
+        return [episode.event("update", row.now)] if episode.update_due(row.now) else []
 
     def _has_cleared(self, episode: Episode, row: _GaugeRow) -> bool:
         """Whether the series has been normal for long enough to end the episode; counts its normal windows.

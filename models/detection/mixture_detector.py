@@ -207,7 +207,7 @@ class MixtureDetector:
             return [self._state.episodes.close(episode.series, judged.now)]
         if self._lasted(episode, judged.now, context) and not self._control.held("contexts", context):
             return [self._adopt(episode, judged, at)]
-        return [episode.event("update", judged.now)] if episode.update_due() else []
+        return [episode.event("update", judged.now)] if episode.update_due(judged.now) else []
 
     def _lasted(self, episode: Episode, now: int, context: int) -> bool:
         """Whether an episode is to be adopted as normal: expected by a label, or lasting for several blocks."""

@@ -131,7 +131,7 @@ class PeerDetector:
         lasted = rows.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes)
         if (episode.expected or lasted) and not self._control.held("gauges", int(rows.rows[i])):
             return [self._adopt(episode, rows, i)]
-        return [episode.event("update", rows.now)] if episode.update_due() else []
+        return [episode.event("update", rows.now)] if episode.update_due(rows.now) else []
 
     def _adopt(self, episode: Episode, rows: _Compared, i: int) -> EpisodeEvent:
         """Take the offsets of the episode for the usual ones; the episode becomes a change and closes with the next window."""

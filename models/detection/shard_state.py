@@ -25,6 +25,8 @@ from models.detection.episodes import Episodes
 from models.detection.host_columns import CONTEXT_COLUMNS, CONTEXT_PLACES, HOST_COLUMNS, HOST_PLACES, HOST_RUNS
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
+from models.detection.recurrence import PART as RECURRENCES
+from models.detection.recurrence import Recurrences
 from models.detection.service_templates import Services
 from models.records.records import EpisodeEvent
 from models.rules.rule_log import LoggedRule
@@ -58,6 +60,7 @@ PARTS = (
     REMEMBERED,
     service_templates.PART,
     "episodes",
+    RECURRENCES,
     CHANGE_CANDIDATES,
     PEERS,
     *TABLES,
@@ -277,6 +280,7 @@ class ShardState:
         self.renamed = True
         known |= {name for host in self.hosts.names for name in whole_of(host)}
         known |= {f"service/{name}" for name in self.contexts.names}
+        self.episodes.recurrences.forget([name for name in self.episodes.recurrences.known if name not in known])
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
@@ -354,6 +358,7 @@ class ShardState:
         for name in names & self.trials.keys():
             del self.trials[name]
         self.control.forget(names)
+        self.episodes.recurrences.forget(names)
         return [self.episodes.close(name, now) for name in sorted(names & self.episodes.open.keys())]
 
     def _link(self) -> None:
@@ -370,7 +375,8 @@ class ShardState:
     def dump(self, only_changed: bool) -> dict[str, bytes]:
         """Parts by name.
 
-        With `only_changed` without `names`, `texts`, `patterns`, `cold`, `peers`, `rules` and `remembered`, unless names or these have changed.
+        With `only_changed` without `names`, `texts`, `patterns`, `cold`, `peers`, `rules`, `remembered` and `recurrences`, unless names or these
+        have changed.
         """
         self.univariate.grow(len(self.gauges))
         parts = {name: getattr(self, name).dump() for name in TABLES}
@@ -387,6 +393,9 @@ class ShardState:
         if self.challengers is not None:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
+        if self.episodes.recurrences.changed or not only_changed:
+            parts[RECURRENCES] = part(self.episodes.recurrences.columns(), {})
+        self.episodes.recurrences.changed = False
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         if self.pressed:
@@ -441,7 +450,8 @@ class ShardState:
         state.texts = dict(zip(arrays["id"].to_pylist(), arrays["text"].to_pylist(), strict=True))
         state.templates = service_templates.read(parts[service_templates.PART])
         arrays, about = read_part(parts["episodes"])
-        state.episodes = Episodes.load(arrays["episode"].to_pylist())
+        recurrences = Recurrences.load(read_part(parts[RECURRENCES])[0])
+        state.episodes = Episodes.load(arrays["episode"].to_pylist(), recurrences)
         state.trials = {trial["series"]: NewTemplate(**trial) for trial in about["trials"]}
         state.control = ControlState.load(read_part(parts[REMEMBERED])[0])
         state.remembered = state.control.copy()

@@ -256,7 +256,7 @@ class Silence:
                 return [self._state.episodes.close(name, now)]
             episode.reason = reasons.silent(what, seconds, episode.typical, float(delay))
             episode.score = episode.evidence = max(episode.score, float(surprise))
-            return [episode.event("update", now)] if episode.update_due() else []
+            return [episode.event("update", now)] if episode.update_due(now) else []
         nan = math.nan
         episode = Episode(
             name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",

@@ -105,6 +105,7 @@ class TableScorer:
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
         self._p, self._detector = parameters, detector or detector_of(parameters, host=host)
         self._since: dict[str, int] = {}
+        self._recurring: set[str] = set()  # episodes that have come back as regularly as ever
         self._host = _HeldScores(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
 
     def step(self, at_ms: int, values: Floats) -> RowAnswer:
@@ -142,7 +143,12 @@ class TableScorer:
 
     def _of_series(self, scores: Scores, own: tuple[EpisodeEvent, ...]) -> RowAnswer:
         kind, score = str(scores.kind[0]), float(scores.score[0])
-        opens = any(n.status == "open" for n in own)
+        # What comes back as regularly as ever is nothing new until it is longer or stronger than before.
+        opens = any(
+            (n.status == "open" or n.id in self._recurring) and not n.recurs and n.status != "close" for n in own
+        )
+        for event in own:
+            (self._recurring.add if event.recurs and event.status != "close" else self._recurring.discard)(event.id)
         changes = any(n.status != "close" and n.kind == "change" for n in own)
         goes_on = kind not in WITHOUT_EPISODE
         if opens or np.isnan(score):

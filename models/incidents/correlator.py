@@ -146,7 +146,7 @@ class Correlator:
         if unknown:
             last = {event.id: event for event in unknown}
             returned = {name for name, event in last.items() if self._returns.has(event)}
-            fresh = [event for event in unknown if event.id not in returned]
+            fresh = [event for event in unknown if not (event.id in returned or event.recurs)]
             at_once = self._at_once(fresh, watched.population((HOST,)))
             together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
             self._onsets.learn(window_end, len({e.host for e in fresh if e.id not in together}))
@@ -197,7 +197,7 @@ class Correlator:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
-        known = [m for incident in self._open for m in incident.members.values() if not m.returned]
+        known = [m for incident in self._open for m in incident.members.values() if not m.is_known]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]

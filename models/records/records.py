@@ -395,6 +395,14 @@ class EpisodeEvent:
     delay: Annotated[
         float, Doc("By how much the series may be late in showing something: the time between its rows.", "s")
     ] = 0.0
+    recurs_every: Annotated[
+        float,
+        Doc(
+            "The usual time between two of them, where an episode of the series has come back as regularly as ever for a day or more, and is "
+            "neither longer nor stronger than they were: it is no evidence for an incident; null else.",
+            "s",
+        ),
+    ] = math.nan
     alias_of: Annotated[
         str | None,
         Doc(
@@ -432,6 +440,11 @@ class EpisodeEvent:
     def order(self) -> tuple[str, str, int]:
         """Sorts the events of a window: by series, episode, and what comes first in an episode."""
         return self.series, self.id, STATUS_ORDER[self.status]
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it has come back as regularly as ever."""
+        return math.isfinite(self.recurs_every)
 
     @property
     def is_fact(self) -> bool:

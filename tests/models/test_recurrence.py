@@ -1,0 +1,150 @@
+"""Episodes that come back at regular times are told from those that come at random, and are like any other where they are unusual."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.core.arrays import Floats
+from models.core.parameters import DetectorParameters
+from models.detection.episodes import Episode, Episodes
+from models.detection.recurrence import LEAST_INTERVALS, Recurrence, Recurrences
+from models.detection.table_score import TableScorer
+from models.incidents.correlator import Correlator
+from models.incidents.parameters import CorrelationParameters
+from models.records.records import EpisodeEvent, Watched
+
+HOUR, DAY = 3_600_000, 86_400_000
+BEGIN = 1_700_006_400_000
+MINUTE = 60_000
+SERIES = "gauge/web-1//heap"
+
+
+def begun(hours: Floats) -> list[bool]:
+    """Whether each episode that begins after so many hours recurs; each lasts for ten minutes and has 12 nats."""
+    known, found = Recurrence(), []
+    for at in (BEGIN + hours * HOUR).astype(np.int64).tolist():
+        found.append(known.begins(at, at + MINUTE))
+        known.ends(at, at + 10 * MINUTE, 12.0)
+    return found
+
+
+@pytest.mark.parametrize("period", [3.0, 20.0, 24.0, 72.0, 168.0])
+def test_what_is_regular_recurs_once_it_has_been_so_four_times_and_for_a_day(period: float) -> None:
+    hours = period * np.arange(1, 20)
+    expected = [k > LEAST_INTERVALS and period * k >= 24.0 for k in range(19)]
+    assert begun(hours) == expected
+
+
+def test_a_fault_that_comes_back_every_five_minutes_is_no_habit_within_its_first_day() -> None:
+    found = begun(np.arange(1, 400) / 12)
+    assert not any(found[:288]) and all(found[289:])
+
+
+@pytest.mark.parametrize(("spread", "least", "most"), [(0.02, 0.85, 1.0), (0.05, 0.8, 1.0), (0.2, 0.0, 0.3)])
+def test_the_more_regular_the_more_are_expected(spread: float, least: float, most: float) -> None:
+    rng = np.random.default_rng(7)
+    shares = [np.mean(begun(np.cumsum(20 * np.exp(rng.normal(0, spread, 40))))) for _ in range(100)]
+    assert least < np.mean(shares) < most
+
+
+def test_what_comes_at_random_does_not_recur() -> None:
+    rng = np.random.default_rng(8)
+    shares = [np.mean(begun(np.cumsum(rng.exponential(20, 50)))) for _ in range(400)]
+    assert np.mean(shares) < 0.004
+
+
+def test_one_or_two_may_be_missing_and_one_more_between_two_is_not_expected() -> None:
+    hours = np.arange(1.0, 12.0)
+    assert begun(24 * np.array([*hours, 13.0, 16.0]))[-2:] == [True, True]
+    assert begun(24 * np.array([*hours, 11.4, 12.0]))[-2:] == [False, True]
+    assert begun(24 * np.array([*hours, 20.0]))[-1:] == [False]
+
+
+def episodes_of(times: list[int], minutes: float = 10.0, score: float = 12.0) -> Episodes:
+    """What is known after episodes of so many minutes and nats at `times`, epoch ms."""
+    episodes = Episodes()
+    for at in times:
+        episodes.begin(episode(at, score), at + MINUTE)
+        episodes.close(SERIES, at + round(minutes * MINUTE))
+    return episodes
+
+
+def episode(at: int, score: float = 12.0, kind: str = "anomaly") -> Episode:
+    return Episode(SERIES, "strange", kind, at, score, score, 9.0, 5.0, 4.0, 6.0, "", "9, expected 4 to 6")
+
+
+NIGHTS = [BEGIN + k * DAY for k in range(8)]
+
+
+def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -> None:
+    now = NIGHTS[-1] + DAY
+    assert episodes_of(NIGHTS).begin(episode(now), now + MINUTE).recurs_every == pytest.approx(86_400)
+    assert not episodes_of(NIGHTS).begin(episode(now, 19.0), now + MINUTE).recurs, "stronger from its first moment"
+    growing, longer = episodes_of(NIGHTS), episodes_of(NIGHTS)
+    for known in (growing, longer):
+        assert known.begin(episode(now), now + MINUTE).recurs
+    found = growing.open[SERIES]
+    found.score = 18.5
+    assert found.update_due(now + 2 * MINUTE) and not found.event("update", now + 2 * MINUTE).recurs
+    found = longer.open[SERIES]
+    assert not found.update_due(now + 14 * MINUTE)
+    assert found.update_due(now + 16 * MINUTE) and not found.event("update", now + 16 * MINUTE).recurs
+    assert not longer.close(SERIES, now + 20 * MINUTE).recurs
+
+
+def test_what_becomes_a_change_does_not_recur() -> None:
+    known, now = episodes_of(NIGHTS), NIGHTS[-1] + DAY
+    known.begin(episode(now), now + MINUTE)
+    known.open[SERIES].kind = "change"
+    assert not known.close(SERIES, now + 5 * MINUTE).recurs
+
+
+def test_what_is_known_of_recurrences_survives_a_restart_to_the_bit() -> None:
+    before = episodes_of(NIGHTS[:6]).recurrences
+    after = Recurrences.load(before.columns())
+    assert after.known == before.known and not after.changed
+    assert Recurrences.load(Recurrences().columns()).known == {}
+
+
+def event(at: int, status: str = "open", recurs_every: float = math.nan) -> EpisodeEvent:
+    return EpisodeEvent(
+        series=SERIES, kind="anomaly", status=status, start=at, window_end=at + MINUTE, score=40.0, evidence=40.0,
+        value=9.0, typical=5.0, lower=4.0, upper=6.0, reason="9, expected 4 to 6", part="level", recurs_every=recurs_every,
+    )  # fmt: skip
+
+
+def test_what_recurs_is_no_evidence_for_an_incident_until_it_is_unusual() -> None:
+    watched = Watched(series=1_000, hosts=20, window_seconds=10)
+    correlator, at = Correlator(CorrelationParameters()), BEGIN
+    assert correlator.step(at + MINUTE, [event(at, recurs_every=86_400.0)], watched) == []
+    unusual = replace(event(at, "update"), window_end=at + 2 * MINUTE)
+    (found,) = correlator.step(at + 2 * MINUTE, [unusual], watched)
+    assert found.status == "open" and found.start == at
+    assert Correlator(CorrelationParameters()).step(at + MINUTE, [event(at)], watched)[0].status == "open"
+
+
+def saw(weeks: float, period: int, rng: np.random.Generator) -> Floats:
+    """A leak in rows of five minutes that a restart ends every `period` rows."""
+    rows = np.arange(round(weeks * 7 * 288))
+    return 2e9 + rows % period / period * 3e9 + rng.normal(0, 3e7, len(rows))
+
+
+def test_restarts_of_a_leak_are_novel_at_first_and_a_step_at_another_time_always() -> None:
+    values = saw(4.0, 240, np.random.default_rng(9))
+    strange = 27 * 288 + 100  # 27 days: half a period away from the next restart
+    assert strange % 240 not in range(200, 240) and strange % 240 > 40
+    values[strange : strange + 12] += 6e9
+    scorer = TableScorer(["heap"], DetectorParameters(window_seconds=300.0), host=False)
+    answers = [scorer.step(BEGIN + k * 300_000, values[k : k + 1]) for k in range(len(values))]
+    novel = np.flatnonzero([answer.novelty for answer in answers])
+    restarts = novel[(novel % 240 < 3) & (novel > 288)]
+    assert 3 <= len(restarts) <= 8, "of 33"
+    assert restarts.max() < 10 * 288
+    assert (np.abs(novel - strange) < 3).any()
+    recurring = [e for answer in answers for e in answer.events if e.status == "open" and e.recurs]
+    assert len(recurring) > 15
+    assert all(abs(e.recurs_every - 72_000) < 1_000 for e in recurring)
