@@ -301,7 +301,7 @@ def note_distance(s: Floats, row: int, begins: bool, value: float, typical: floa
     """Note how far the value of a run above the alert threshold is from what was expected when it began, which is with this window if it `begins`."""
     if begins:
         s[FIRST_EXPECTED, row], s[FIRST_EXPECTED + 1, row], s[FIRST_EXPECTED + 2, row] = typical, lower, upper
-        s[col.ALERT_FARTHEST, row] = s[col.ALERT_SECOND, row] = 0.0
+        s[col.ALERT_FARTHEST, row] = s[col.ALERT_SECOND, row] = s[col.ALERT_SCORE, row] = 0.0
     distance = distance_in_widths(value, s[FIRST_EXPECTED, row], s[FIRST_EXPECTED + 1, row], s[FIRST_EXPECTED + 2, row])
     farthest = s[col.ALERT_FARTHEST, row]
     s[col.ALERT_FARTHEST, row] = max(farthest, distance)
@@ -351,8 +351,9 @@ def runs_above(
         fewer = min(apart * p[WINDOW_SECONDS], LONGEST_SECONDS) / shortest
         alert_nats = p[ALERT_NATS] - log(fewer) if fewer > 1 else p[ALERT_NATS]
         found[ALERT, i] = alert_nats
-        run, excess = gauges[ALERT_SECONDS, row], gauges[EXCESS, row]
+        run = gauges[ALERT_SECONDS, row]
         begins, above = run == 0, base >= alert_nats  # false for NaN
+        excess = 0.0 if begins else gauges[EXCESS, row]  # the end of an episode ends the run alone
         elapsed = (now - gauges[SEEN, row]) / 1000.0 if run > 0 else p[WINDOW_SECONDS]
         run, excess = (run + elapsed, excess + base - alert_nats) if above else (0.0, 0.0)
         gauges[ALERT_SECONDS, row], gauges[EXCESS, row] = run, excess

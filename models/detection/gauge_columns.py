@@ -16,7 +16,7 @@
                            windows of the run, so that later intervals are wider
     alert_farthest, alert_second
                            largest and second largest distance of the run's values from that, in widths of the interval
-    alert_score            greatest surprise of the run's windows under the series' own calibration; all six are 0 outside a run
+    alert_score            greatest surprise of the run's windows under the series' own calibration; all six are of the run that goes on
 
 The state is dumped with every window, so most columns have single precision, in memory too: a state that was dumped and
 loaded goes on bit for bit.

@@ -103,6 +103,22 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
     assert not gauges[col.ALERT_EXPECTED.start :, over].any()
 
 
+def test_a_run_above_the_threshold_has_nothing_of_the_run_that_the_end_of_an_episode_has_ended() -> None:
+    gauges, rows = np.zeros((len(col.COLUMNS), 16)), np.arange(1)
+    gauges[[col.ALERT_EXCESS_NATS, col.ALERT_FARTHEST, col.ALERT_SECOND, col.ALERT_SCORE]] = 50.0
+    found = np.zeros((step.FOUND, 1))
+    found[[step.BASE, step.GAP, step.KEPT, step.APART], 0] = 7.0, 1.0, 1.0, 1.0
+    found[[step.VALUE, step.TYPICAL, step.LOWER, step.UPPER], 0] = 3.0, 1.0, 0.0, 2.0
+    persistent, strays = np.empty(1, dtype=bool), np.empty(1, dtype=bool)
+    for k in range(1, 3):
+        step.runs_above(
+            gauges, rows, found, np.zeros(1, dtype=bool), 1000 * SECONDS * k, THRESHOLDS, persistent, strays
+        )
+        assert not persistent[0]
+        assert gauges[col.ALERT_EXCESS_NATS, 0] == k
+        assert (gauges[[col.ALERT_FARTHEST, col.ALERT_SCORE], 0] == [2.0, 6.0]).all()
+
+
 def test_hosts_and_contexts_are_learnt_as_in_numpy() -> None:
     rng = np.random.default_rng(3)
     hosts, contexts = np.zeros((len(hosts_col.HOST_COLUMNS), 16)), np.zeros((len(hosts_col.CONTEXT_COLUMNS), 16))

@@ -297,6 +297,21 @@ def test_what_was_strangest_before_an_episode_opened_is_in_its_score() -> None:
     assert scores[0] > scores[1]
 
 
+def test_an_episode_has_no_score_of_the_one_before() -> None:
+    """That one ends as a new level, in the middle of a run above the alert threshold."""
+    rng, names = np.random.default_rng(5), np.array([CPU], dtype=object)
+    levels = np.repeat([30.0, 90.0, 120.0], [3000, 180, 12]) + rng.normal(size=3192)
+    detector, events, scores = ShardDetector(DetectorParameters(window_seconds=60)), [], []
+    for k, level in enumerate(levels):
+        found, more = detector.step(60_000 * (k + 1), window(names, np.array([level])))
+        events += more
+        scores.append(float(found.score[0]))
+    first, second = (event for event in events if event.status == "open")
+    assert [event.kind for event in events if event.id == first.id][-1] == "change"
+    assert second.window_end >= 60_000 * 3181
+    assert second.score <= max(scores[3180:]) < first.score
+
+
 def test_one_row_in_six_windows_is_one_test_in_six() -> None:
     run = DetectorRun(ShardDetector(DetectorParameters()))
     run.play({**rows, "gauge/vm-1//load": 1.0 + k % 7} for k, rows in enumerate(by_the_minute(noise(60), lines=0)))

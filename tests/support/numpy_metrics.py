@@ -128,12 +128,12 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     begins, above = alert_seconds == 0, base >= alert
     elapsed = np.where(alert_seconds > 0, (now - s[col.SEEN]) / 1000, p[step.WINDOW_SECONDS])
     alert_seconds[:] = np.where(above, alert_seconds + elapsed, 0.0)
-    excess[:] = np.where(above, excess + base - alert, 0.0)
+    excess[:] = np.where(above, np.where(begins, 0.0, excess) + base - alert, 0.0)
     strong = (excess >= p[step.CONFIRM_NATS]) & (alert_seconds >= 2 * p[step.WINDOW_SECONDS])
     at = np.flatnonzero(alert_seconds > 0)
     fresh = at[begins[at]]
     s[col.ALERT_EXPECTED, fresh] = typical[fresh], lower[fresh], upper[fresh]
-    s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = 0.0
+    s[col.ALERT_FARTHEST, fresh] = s[col.ALERT_SECOND, fresh] = s[col.ALERT_SCORE, fresh] = 0.0
     distance = in_widths_of_many(value[at], *s[col.ALERT_EXPECTED, at])
     farthest, second = two_farthest_of_many(s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at], distance)
     s[col.ALERT_FARTHEST, at], s[col.ALERT_SECOND, at] = farthest, second
