@@ -6,7 +6,7 @@ older ones fade. Another episode is expected e seconds after the last one if
     |e / k - m| <= REACH s        s^2 = (q + 2 (PRIOR_SPREAD m)^2) / (n + 1) (1 + 1 / n)        k = e / m, rounded: one or two may be missing
 
 where n >= LEAST_INTERVALS and s <= MOST_SPREAD m: the predictive spread of a normal variable whose variance has a prior that counts as two
-intervals of 5 %. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is no habit within the first
+intervals of 5 %. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is not regular within its first
 hour), and only as long as it is no stronger and no longer than those before were: beyond `GROWTH` times that it is an episode like any other.
 
 One more between two expected ones is not expected, and is left out. Any other time of coming begins anew. Of episodes that come at random (a

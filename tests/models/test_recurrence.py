@@ -1,4 +1,4 @@
-"""Episodes that come back at regular times are told from those that come at random, and are like any other where they are unusual."""
+"""Episodes that come back at regular times differ from those that come at random, and are like any other where they are unusual."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_regular_recurs_once_it_has_been_so_four_times_and_for_a_day(per
     assert begun(hours) == expected
 
 
-def test_a_fault_that_comes_back_every_five_minutes_is_no_habit_within_its_first_day() -> None:
+def test_a_fault_that_comes_back_every_five_minutes_is_not_regular_within_its_first_day() -> None:
     found = begun(np.arange(1, 400) / 12)
     assert not any(found[:288]) and all(found[289:])
 
