@@ -188,7 +188,7 @@ class Correlator:
 
         Of an incident of the fleet they are no part: what one host did before is not what the fleet does.
         """
-        for other in [i for i in self._open if i is not incident and not (i.published or i.role)]:
+        for other in sorted((i for i in self._open if i is not incident and not (i.published or i.role)), key=age):
             for name in sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts):
                 incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
