@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from models.incidents.announced import Announced
 from models.incidents.budget import threshold
-from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters, coincidences
+from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, by_themselves, clusters, coincidences
 from models.incidents.members import says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
@@ -148,8 +148,8 @@ class Correlator:
             returned = {name for name, event in last.items() if self._returns.has(event)}
             fresh = [event for event in unknown if event.id not in returned]
             at_once = self._at_once(fresh, watched.population((HOST,)))
-            together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
-            self._onsets.learn(window_end, len({e.host for e in fresh if e.id not in together}))
+            begun = by_themselves(fresh, at_once, self._onsets.rate, self._parameters.join_seconds)
+            self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
             within_reach, near = self._reach(), MILLIS * self._parameters.join_seconds

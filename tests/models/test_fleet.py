@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from scipy.stats import poisson
-from support.incident_stories import at, brief, episode_event, incidents_of
+from support.incident_stories import at, brief, episode_event, incidents_of, play
 
 from models.incidents.correlator import Correlator
 from models.incidents.fleet import Cluster, Onsets, clusters
@@ -383,3 +384,47 @@ def test_an_incident_that_the_fleet_has_emptied_takes_in_nothing_more() -> None:
     closed = [i for i in incidents if i.status == "close"]
     assert {i.id for i in incidents} == {i.id for i in closed}
     assert sum(i.novelties for i in closed) == len(story) / 2
+
+
+def by_chance(windows: int, a_window: float) -> list[EpisodeEvent]:
+    """Weak episodes of nine minutes, of any of ten metrics of a thousand hosts with ten services."""
+    chance, story = Random(7), []
+    for window in range(1, windows + 1):
+        for _ in range(int(a_window) + (chance.random() < a_window % 1)):
+            host = chance.randrange(1_000)
+            name = f"gauge/h{host:03}/s{host % 10}/m{chance.randrange(10)}"
+            story.append(episode_event(name, window, score=11.0, evidence=11.0))
+            story.append(episode_event(name, window + 54, "close", start=window, score=11.0, evidence=11.0))
+    return story
+
+
+BUSY = Watched(series=100_000, hosts=1_000, window_seconds=10, services={f"s{i}": 100 for i in range(10)})
+
+
+def test_what_chance_makes_all_the_time_is_learnt_though_it_never_pauses() -> None:
+    """An episode in each window, as of 100,000 metrics with 0.6 a week each: no two are a minute apart, so all are one run."""
+    correlator = Correlator(CorrelationParameters())
+    play(correlator, by_chance(240, 1.0), 240, BUSY)
+    # an hour with one episode is believed beforehand
+    assert 100 < 3_600 * correlator._onsets.rate < 360 * 240 / (360 + 240)
+
+
+def test_what_always_begins_is_no_incident_of_the_fleet_once_that_is_known() -> None:
+    correlator = Correlator(CorrelationParameters())
+    correlator._onsets = Onsets(number=4 * 360.0, since=at(-4 * 360), last=at(0))
+    assert play(correlator, by_chance(180, 1.0), 180, BUSY) == []
+    assert 3_600 * correlator._onsets.rate == pytest.approx(300, rel=0.1)
+
+
+def test_an_event_of_the_fleet_hardly_changes_what_begins_by_itself() -> None:
+    rates = []
+    for seconds in (0, 120, 900):
+        correlator = Correlator(CorrelationParameters())
+        correlator._onsets = Onsets(number=5.0, since=at(-2_000), last=at(-100))
+        story = [
+            episode_event(f"gauge/h{n:03}/s{n % 7}/m{n % 3}", 1 + n * seconds // 1_000 // 10) for n in range(1_000)
+        ]
+        play(correlator, story, 100, BUSY)
+        rates.append(3_600 * correlator._onsets.rate)
+    assert max(rates[:2]) < 1
+    assert rates[2] < 18, "a thousand hosts, but no more than some of each window"
