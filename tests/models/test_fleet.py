@@ -428,3 +428,17 @@ def test_an_event_of_the_fleet_hardly_changes_what_begins_by_itself() -> None:
         rates.append(3_600 * correlator._onsets.rate)
     assert max(rates[:2]) < 1
     assert rates[2] < 18, "a thousand hosts, but no more than some of each window"
+
+
+@pytest.mark.parametrize(("hosts", "score", "joins"), [(5_000, 12.0, False), (5_000, 60.0, True), (50, 12.0, True)])
+def test_what_chance_brings_to_some_host_of_a_service_joins_no_incident_by_its_metric(
+    hosts: int, score: float, joins: bool
+) -> None:
+    """An episode each two seconds among 500,000 series: in a service of 5,000 hosts each metric has one every three minutes."""
+    watched = Watched(series=500_000, hosts=5_000, window_seconds=10, services={"node": hosts})
+    correlator = Correlator(CorrelationParameters())
+    correlator._onsets = Onsets(number=86_400 / 2 / math.log(2), since=at(-9 * 8_640), last=at(0))
+    story = [episode_event("gauge/a/node/load", 1, score=80.0, evidence=80.0)]
+    story += [episode_event("gauge/b/node/load", 61, score=score, evidence=score)]
+    *_, last = play(correlator, story, 62, watched)
+    assert (last.id, last.hosts) == (correlator._open[0].id, ["a", "b"] if joins else ["a"])
