@@ -244,9 +244,10 @@ class Correlator:
         return found
 
     def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident:
-        """Open an incident, named for the first episode of the group."""
+        """Open an incident, named for the first episode of the group; where that goes on, its first incident is over, and has that name."""
         first = min(group, key=lambda event: (event.start, *event.order))
-        name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
+        of = first.id if first.status == "open" else f"{first.id}|{window_end}"
+        name = hashlib.sha256(of.encode()).hexdigest()[:20]
         incident = OpenIncident(name, window_end, first.start, window_end)
         self._open.append(incident)
         return incident

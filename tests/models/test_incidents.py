@@ -131,6 +131,14 @@ def test_the_end_of_an_episode_that_went_stale_opens_nothing() -> None:
     assert brief(incidents_of(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
 
 
+def test_an_episode_that_went_stale_and_goes_on_is_another_incident() -> None:
+    """As of a host that sends more than it may for weeks, and then half as much again."""
+    story = [episode_event(CPU, 1), episode_event(CPU, 30, "update", start=1), episode_event(CPU, 35, "close", start=1)]
+    first, over, second, again = incidents_of(story, until=60, stale_seconds=100)
+    assert [i.status for i in (first, over, second, again)] == ["open", "close", "open", "close"]
+    assert first.id == over.id != second.id == again.id
+
+
 @pytest.mark.parametrize("kind", ["change", "new", "anomaly"])
 def test_an_end_that_comes_after_its_incident_has_closed_opens_nothing(kind: str) -> None:
     story = [episode_event(CPU, 1, kind=kind), episode_event(CPU, 30, "close", start=1, kind=kind)]
@@ -491,10 +499,10 @@ def test_steps_of_windows_without_statements_change_nothing(watched: Watched, st
     assert found == incidents_of(story, until=50, watched=watched, stale_seconds=100)
 
 
-@given(stories())
-def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[EpisodeEvent]) -> None:
+@given(stories(), st.sampled_from((20, 200)))
+def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[EpisodeEvent], stale: int) -> None:
     by_id: dict[str, list[str]] = {}
-    for incident in incidents_of(story, until=100, stale_seconds=200, close_seconds=200):
+    for incident in incidents_of(story, until=100, stale_seconds=stale, close_seconds=stale):
         by_id.setdefault(incident.id, []).append(incident.status)
     for statuses in by_id.values():
         assert statuses[0] == "open"
