@@ -214,21 +214,30 @@ class OpenIncident:
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, self.coincidence, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
-            going_on = {m.host for m in self.members.values() if m.role == self.role and m.lasts}
-            self.most = max(self.most, len(going_on) + len(self.going_on))
+            going_on = {m.host for m in self.members.values() if self._is_going_on(m)}
+            # Others had to go before those that do what the fleet does.
+            forgotten = len(self.going_on) if len(going_on) >= limits.max_members else 0
+            self.most = max(self.most, min(len(going_on) + forgotten, len(self.role_hosts)))
             self.population = max(self.population, watched.population(self.role))
         elif self.members:
             self.population = watched.population(self._lead().role) if watched.hosts else self.population
 
     def forget(self, limits: CorrelationParameters) -> None:
-        """Keep at most `max_members`, and of what goes on `max_hosts` ids more: it is not over before they are."""
+        """Keep at most `max_members`, of a roll the hosts that are away first, and of what goes on `max_hosts` ids more: it is not over before they
+        are.
+        """
         most = limits.max_members
         if len(self.members) <= most:
             return
-        ranked = sorted(self.members.values(), key=lambda m: (not m.lasts, -m.weight, m.series, m.id))
+        first = self._is_going_on if self.rolls else lambda m: m.lasts
+        ranked = sorted(self.members.values(), key=lambda m: (not first(m), not m.lasts, -m.weight, m.series, m.id))
         self.forgotten += len(ranked) - most
         add(self.going_on, [m.id for m in ranked[most:] if m.lasts], limits.max_hosts)
         self.members = {m.id: m for m in ranked[:most]}
+
+    def _is_going_on(self, member: Member) -> bool:
+        """Whether a member does what the fleet does, and still goes on."""
+        return member.lasts and member.role == self.role
 
     def due(self, limits: CorrelationParameters) -> int:
         """When it closes, unless something comes until then."""

@@ -16,6 +16,7 @@ from models.records.records import EpisodeEvent, Watched, total
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0
+WEAK: dict[str, Any] = {"evidence": 12.0, "score": 12.0}
 
 
 def test_a_thousand_hosts_are_one_incident_with_honest_counts() -> None:
@@ -301,6 +302,22 @@ def test_a_rolling_restart_is_one_incident_that_is_no_worse_than_what_is_away_at
     assert (last.status, last.affected, last.severity, last.end) == ("close", 40, "major", at(DAY + 18 * 39 + 5))
     assert last.window_end == at(DAY + 18 * 39 + 5 + 60), "ten minutes later"
     assert last.reason.startswith("40 of 1,200 hosts one after the other: h02: it is strange")
+
+
+def test_what_else_goes_on_on_the_hosts_of_a_roll_makes_none_of_them_be_away() -> None:
+    """Each of them has more that is strange for an hour than the incident remembers."""
+    story = []
+    for n in range(20):
+        story += silent(f"h{n:02}", DAY + 9 * n, 5)
+        for metric in range(5):
+            series = f"gauge/h{n:02}/s{n}/m{metric}"
+            story += [
+                episode_event(series, DAY + 9 * n, **WEAK),
+                episode_event(series, DAY + 400, "close", start=DAY + 9 * n, **WEAK),
+            ]
+    *_, last = incidents_of(story, until=DAY + 400, watched=WATCHED, max_members=40)
+    assert (last.scope, last.affected, last.severity) == ("fleet", 20, "major")
+    assert last.reason.startswith("20 of 1,200 hosts one after the other: ")
 
 
 def test_a_roll_goes_on_after_its_state_was_saved() -> None:
