@@ -149,8 +149,10 @@ class Correlator:
             last = {event.id: event for event in unknown}
             returned = {name for name, event in last.items() if self._returns.has(event)}
             fresh = [event for event in unknown if event.id not in returned]
-            at_once = self._at_once(fresh, watched.population((HOST,)))
-            begun = by_themselves(fresh, at_once, self._onsets.rate, self._parameters.join_seconds)
+            at_once = self._at_once(fresh, watched)
+            begun = by_themselves(
+                fresh, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
+            )
             self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
@@ -162,7 +164,7 @@ class Correlator:
             for group in linked(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
-                surprise = [self._onsets.coincidence(c, near) for c in own]
+                surprise = [self._onsets.coincidence(c, max(near, MILLIS * watched.window_seconds)) for c in own]
                 incident = self._home(group, own, within_reach, strong) or self._begin(group, window_end)
                 incident.take_in(group, self._parameters, returned)
                 incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
@@ -198,18 +200,17 @@ class Correlator:
                 incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
 
-    def _at_once(self, unknown: list[EpisodeEvent], in_all: int) -> list[Cluster]:
+    def _at_once(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values() if not m.returned]
-        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
+        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, watched.population((HOST,)))
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
         everything: list[Begun] = [*unknown, *known]
-        return found + [
-            c for c in coincidences(everything, near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)
-        ]
+        unlike = coincidences(everything, near, hosts, self._onsets, watched.window_seconds)
+        return found + [c for c in unlike if not c.episodes.isdisjoint(ids)]
 
     def _home(
         self,

@@ -11,7 +11,8 @@ From ten on it moves into the fleet's incident, unless its own was published.
 
 Episodes of *different* roles that begin together are a cluster where chance does not bring so many hosts together: a switch, a database or
 a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`, `by_themselves`), n hosts begin
-within a span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), and a cluster is what should happen less than once a year.
+within a span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), or a window instead of `join_seconds` where that is longer,
+and a cluster is what should happen less than once a year.
 
 Hosts that fall silent one after the other, as in a rolling restart, are a *roll*: each within `ROLL_SECONDS` of the one before, and more of
 them than chance brings together in that time once a year, by what was known before it. So are hosts that appear, and hosts whose logs stop. A
@@ -131,13 +132,17 @@ class Onsets:
         return Onsets(max(self.number - begun, 0.0), since, self.last)
 
 
-def by_themselves(fresh: Iterable[Begun], at_once: Iterable[Cluster], rate: float, join_seconds: float) -> float:
+def by_themselves(
+    fresh: Iterable[Begun], at_once: Iterable[Cluster], rate: float, join_seconds: float, window_seconds: float
+) -> float:
     """How many hosts begin by themselves, of episodes that begin in one window.
 
     They are those outside of clusters, and those that a cluster has only got after twice `join_seconds`, of which at most one and three times
-    as many count as the rate, episodes a second, lets one expect in `join_seconds`. So what happens at once is apart, and adds little when it
-    goes on; what always goes on is learnt: where chance makes an episode every few seconds, all of them are one cluster, without an end.
+    as many count as the rate, episodes a second, lets one expect in `join_seconds` (or two windows). So what happens at once is apart, and
+    adds little when it goes on; what always goes on is learnt: where chance makes an episode every few seconds, all of them are one cluster,
+    without an end. Of windows that are longer than `join_seconds` each has clusters of its own, of which so many count.
     """
+    soon = 2_000 * join_seconds if window_seconds <= join_seconds else -1
     begun: dict[str, int] = {}
     for cluster in at_once:
         for episode in () if cluster.rolls else cluster.episodes:
@@ -147,9 +152,9 @@ def by_themselves(fresh: Iterable[Begun], at_once: Iterable[Cluster], rate: floa
         start = begun.get(one.id)
         if start is None:
             alone.add(one.host)
-        elif one.start > start + 2_000 * join_seconds:
+        elif one.start > start + soon:
             late.add(one.host)
-    return len(alone) + min(len(late - alone), 1 + 3 * rate * join_seconds)
+    return len(alone) + min(len(late - alone), 1 + 3 * rate * max(join_seconds, 2 * window_seconds))
 
 
 class Onset(NamedTuple):
@@ -197,12 +202,14 @@ class Rolls:
         return cls([Onset(start, name, host, tuple(role)) for start, name, host, role in begun])
 
 
-def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
-    """The clusters of different roles that chance does not make, largest first."""
+def coincidences(
+    begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets, window_seconds: float = 0.0
+) -> list[Cluster]:
+    """The clusters of different roles that chance does not make, largest first. When within its window one began is not known."""
     found = []
     for own in runs([e for e in begun if e.host], join_milliseconds):
         hosts = frozenset(e.host for e in own)
-        seconds = (own[-1].start - own[0].start + join_milliseconds) / 1000
+        seconds = (own[-1].start - own[0].start + max(join_milliseconds, 1000 * window_seconds)) / 1000
         if len({e.role for e in own}) > 1 and len(hosts) >= fleet_hosts and onsets.is_no_chance(len(hosts), seconds):
             found.append(Cluster(ANY_ROLE, own[0].start, own[-1].start, hosts, frozenset(e.id for e in own)))
     return sorted(found, key=lambda c: (-len(c.hosts), c.key))

@@ -426,6 +426,18 @@ def test_what_chance_makes_all_the_time_is_learnt_though_it_never_pauses() -> No
     assert 100 < 3_600 * correlator._onsets.rate < 360 * 240 / (360 + 240)
 
 
+def test_what_chance_makes_in_each_window_is_learnt_where_windows_are_longer_than_what_is_at_once() -> None:
+    """Ten hosts in each window of five minutes."""
+    correlator, watched, minutes = Correlator(CorrelationParameters()), replace(BUSY, window_seconds=300), 60_000
+    for window in range(1, 61):
+        names = [f"gauge/h{(7 * window + n) % 1_000:03}/s{n}/m{window % 9}" for n in range(10)]
+        end = at(0) + 5 * minutes * window
+        events = [replace(episode_event(name, 0, score=11.0, evidence=11.0), id=f"{name}{window}") for name in names]
+        found = correlator.step(end, [replace(e, start=end - 5 * minutes, window_end=end) for e in events], watched)
+    assert 60 < 3_600 * correlator._onsets.rate < 120
+    assert [i for i in found if i.status == "open"] == []
+
+
 def test_what_always_begins_is_no_incident_of_the_fleet_once_that_is_known() -> None:
     correlator = Correlator(CorrelationParameters())
     correlator._onsets = Onsets(number=4 * 360.0, since=at(-4 * 360), last=at(0))
