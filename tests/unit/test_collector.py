@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from app.collector.collector import MOST_DEVICES, MachineMetrics, collect, encoded, first_devices, observed
 from app.collector.links import led_to
-from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event, opened
+from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -158,6 +158,42 @@ def test_rotation_by_renaming_loses_and_doubles_nothing(tmp_path: Path, pattern:
     assert sorted(texts(tail)) == ["2", "3", "last without end"]
     append(log, "4\n")
     assert texts(tail) == ["4"]
+
+
+def test_what_is_written_to_a_renamed_file_until_its_writer_opens_the_new_one_is_read(tmp_path: Path) -> None:
+    log, old, now = tmp_path / "a.log", tmp_path / "a.log.1", 0.0
+    append(log, "1\n")
+    tail = LogTail([str(log)], from_start=True, clock=lambda: now)
+    assert texts(tail) == ["1"]
+    log.rename(old)
+    append(log, "")
+    for now, line in ((0.0, "2"), (0.5, "3"), (LEFT_SECONDS - 1.0, "4")):  # noqa: B007 - it is the tail's clock
+        assert texts(tail) == []
+        append(old, f"{line}\n")
+        assert texts(tail) == [line]
+    append(old, "unfinished")
+    assert texts(tail) == []
+    now += LEFT_SECONDS - 1
+    assert texts(tail) == []
+    now += 1
+    assert texts(tail) == ["unfinished"]
+    append(old, " and no longer followed\n")
+    append(log, "5\n")
+    assert texts(tail) == ["5"]
+    tail.close()
+
+
+def test_a_file_in_the_place_of_a_renamed_one_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, "1\n")
+    tail = LogTail([str(log)], from_start=True)
+    assert texts(tail) == ["1"]
+    log.rename(tmp_path / "a.log.1")
+    log.symlink_to(log)
+    for line in ("2", "3"):
+        append(tmp_path / "a.log.1", f"{line}\n")
+        assert (texts(tail), list(tail.unreadable)) == ([line], [str(log)])
+    tail.close()
 
 
 def test_a_line_cut_off_by_deletion_is_given_when_the_file_is_gone(tmp_path: Path) -> None:
