@@ -17,7 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector.collector import MOST_DEVICES, MachineMetrics, collect, encoded, first_devices, observed
+from app.collector.collector import (
+    MOST_DEVICES,
+    MOST_MOUNTS,
+    MachineMetrics,
+    collect,
+    encoded,
+    first_devices,
+    is_image,
+    observed,
+)
 from app.collector.links import led_to
 from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
@@ -60,6 +69,13 @@ def test_of_many_devices_those_with_hardware_are_measured_and_the_others_by_name
     found = first_devices([*containers, "eth0", "ens3"], lambda name: name.startswith("e"))
     assert found == [*containers[: MOST_DEVICES - 2], "ens3", "eth0"]
     assert first_devices(["b", "a"], lambda _: False) == ["a", "b"]
+
+
+def test_of_many_mounts_images_as_snaps_are_come_after_disks() -> None:
+    mounts = {f"/snap/core/{n}": f"/dev/loop{n}" for n in range(2 * MOST_MOUNTS)} | {"/": "", "/srv": "/dev/sdb1"}
+    found = first_devices(mounts, lambda name: not is_image(mounts[name]), MOST_MOUNTS)
+    assert len(found) == MOST_MOUNTS
+    assert (found[0], found[-1]) == ("/", "/srv")
 
 
 def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:
