@@ -110,7 +110,7 @@ class LogTail:
     def _is_left(self, file: _File, read: int) -> bool:
         """Whether there is no more to come of a file that was rotated away: it is deleted or unreadable, or nothing has come for a while.
 
-        `read` is how many bytes have come now. Who writes it goes on until he is told of the rotation.
+        `read` is how many bytes have come now. Who writes it goes on until he opens the new one.
         """
         now = self.clock()
         if read or file.quiet_since is None:

@@ -143,7 +143,7 @@ def _measured(leaf: Column, module: Column) -> Column:
     def chosen(top: Column) -> Column:
         return F.coalesce((top == module) | (top == "process") & (module == "system"), ~top.isin(*_ENVELOPE))
 
-    # an object that was not opened is no number either, which is said where points are checked
+    # an object that was not opened is no number either: it is refused where points are checked
     return (
         let(F.substring_index(leaf["path"], ".", 1), chosen)
         & (is_number(leaf["value"]) | _members(leaf["value"]).isNotNull())
