@@ -40,7 +40,6 @@ class JobHealth:
     rows: int = 0
     lag: int = 0
     watermark: str | None = None
-    watermark_delay_seconds: float | None = None
     state_bytes: int = 0
     dropped: int = 0
     waiting_since: float | None = None  # for Elasticsearch, epoch seconds
@@ -112,7 +111,6 @@ class Health:
             job.rows += rows
             job.lag = lag_of(progress)
             job.watermark = watermark
-            job.watermark_delay_seconds = self._delay(watermark)
             job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
             job.dropped += dropped
             job.last_progress, job.waiting_since = time.monotonic(), None
@@ -133,6 +131,7 @@ class Health:
             self.metrics.series.set(self.series)
 
     def _delay(self, watermark: str | None) -> float | None:
+        """How far a watermark is behind the clock now: without records, and so without batches, it stays where it is."""
         if watermark is None or watermark.startswith("1970"):
             return None
         return self._clock() - datetime.fromisoformat(watermark).astimezone(UTC).timestamp()
@@ -171,7 +170,7 @@ class Health:
                     "rows": job.rows,
                     "lag": job.lag,
                     "watermark": job.watermark,
-                    "watermark_delay_seconds": job.watermark_delay_seconds,
+                    "watermark_delay_seconds": self._delay(job.watermark),
                     "state_bytes": job.state_bytes,
                     "dropped_by_watermark": job.dropped,
                 }

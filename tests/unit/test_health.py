@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -185,6 +186,15 @@ def test_promtool_has_nothing_to_say_about_names_and_units() -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_watermark_that_stays_falls_behind_the_clock_while_a_job_finds_nothing_to_do() -> None:
+    times = itertools.count(NOW, 600.0)
+    health = Health(60, clock=lambda: next(times))
+    health.on_progress("extract", progress())
+    before = exposed(health)["kappa_watermark_delay_seconds", "extract"]
+    health.on_idle("extract")
+    assert exposed(health)["kappa_watermark_delay_seconds", "extract"] >= before + 600
 
 
 @pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z"])
