@@ -19,6 +19,7 @@ import structlog
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from app.core.errors import SettingsError
+from app.core.ports import location
 from app.core.timestamps import iso_or
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.runtime.metrics import Metrics
@@ -208,12 +209,23 @@ class HealthServer:
     `ask` returns the model's state of a series, or raises a KappaError.
     """
 
-    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None, names: Iterable[str] = ()) -> None:
-        """`names`: under which it answers, besides its address."""
+    def __init__(
+        self,
+        health: Health,
+        host: str,
+        port: int,
+        ask: Ask | None = None,
+        names: Iterable[str] = (),
+        setting: str = "health.port",
+    ) -> None:
+        """`names`: under which it answers, besides its address. `setting`: of the port, for people."""
         try:
             self._server = BoundedServer((host, port), _handler(health, ask), names)
         except OSError as error:
-            msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
+            msg = (
+                f"health: cannot listen on {location(host, port)} ({error.strerror}); set {setting} to a free one, and health.host to "
+                "an address of this machine"
+            )
             raise SettingsError(msg) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
 
@@ -221,7 +233,7 @@ class HealthServer:
     def address(self) -> str:
         """Where it listens."""
         host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}"
+        return f"http://{location(str(host), port)}"
 
     def close(self) -> None:
         """Close the port, whether it has begun to answer or not."""
