@@ -14,7 +14,7 @@ from app.core.ports import LOOPBACK
 # Processes are identified by pid and start time, which both sides read from the same clock with its resolution.
 _START_TOLERANCE_SECONDS = 2.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_STARTED = 19  # in /proc/PID/stat, of the fields after the name: the start, in ticks since the boot
+_STARTED = 19  # in /proc/PID/stat, of the fields after the name: the start since the boot, in units of SC_CLK_TCK
 
 
 @dataclass(frozen=True)

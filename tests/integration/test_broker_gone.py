@@ -71,7 +71,7 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
         found.heartbeats.start()
         wait_until(lambda: found.heartbeats.beats > 0)
         wait_until(lambda: bool(sent))
-    wait_until(lambda: bool(found.heartbeats.problem))  # which is said once, in none of the tests
+    wait_until(lambda: bool(found.heartbeats.problem))  # which is logged once, in none of the tests
     yield found
     stop.set()
     found.heartbeats.stop()

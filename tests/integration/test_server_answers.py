@@ -42,6 +42,6 @@ def test_a_topic_with_more_copies_than_there_are_brokers_is_refused_in_the_broke
             "topics": made.topics.model_copy(update=own),
         }
     )
-    said = rf"InvalidReplicationFactorError.*topic {unique}\.telemetry .*3 copies.*only 1 broker.*topics\.replication"
-    with pytest.raises(InputError, match=said):
+    answer = rf"InvalidReplicationFactorError.*topic {unique}\.telemetry .*3 copies.*only 1 broker.*topics\.replication"
+    with pytest.raises(InputError, match=answer):
         topics.create(settings)
