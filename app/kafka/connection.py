@@ -283,7 +283,8 @@ def kafka_connection(settings: Settings) -> Kafka:
     if own.security_protocol.startswith("SASL"):
         options |= sasl_options(own)
     if own.ssl_cafile:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
+        # Executors have another working directory.
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile.absolute())}
     if own.ssl_certfile and own.ssl_keyfile:
         tls_context(own)  # says which file is wrong
         options |= {
