@@ -31,7 +31,7 @@ from kafka.errors import (
 from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
 from app.kafka.last_answers import keep_last_answers
-from app.kafka.oauth_token import OAuthToken
+from app.kafka.oauth_token import OAuthToken, TokenEndpointAway
 from app.kafka.record_batches import bound_headers
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
@@ -233,6 +233,10 @@ def failure(options: Mapping[str, Any], error: BaseException, what: str = "") ->
     refused = refusal(options, error, kind, text)
     if refused is not None:
         return InputError(where + refused)
+    if isinstance(error, TokenEndpointAway):
+        return ServiceUnavailable(
+            f"{where} cannot be asked ({text}); see whether it runs, or check kafka.sasl_oauth_token_url"
+        )
     if isinstance(error, BrokerResponseError):
         return ServiceUnavailable(
             f"{where} {what or 'answers with an error'} ({kind}: {text}); see the log of the brokers, and try again"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.protocol.metadata import MetadataResponse
+from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from app.core.settings import KafkaSettings, Settings
@@ -26,6 +29,7 @@ from app.kafka.connection import failure, reasons
 from app.kafka.data_loss import LogWatch
 from app.kafka.heartbeats import Heartbeats
 from app.kafka.log_marks import known
+from app.kafka.oauth_token import OAuthToken
 from app.kafka.producer import BoundedProducer
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.windowing import WindowingConfig
@@ -114,3 +118,53 @@ def test_heartbeats_that_are_refused_are_said_once_and_so_is_their_end() -> None
         "heartbeats are written again",
     ]
     assert "TopicAuthorizationFailedError" in lines[0]["why"] and "kappa topics acls" in lines[0]["why"]
+
+
+class TokenEndpoint(BaseHTTPRequestHandler):
+    """Answers with the number in its path."""
+
+    def do_POST(self) -> None:
+        self.send_response(int(self.path.strip("/")))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def asked_for_a_token(url: str) -> KappaError:
+    own = KafkaSettings(
+        bootstrap_servers="kafka-1:9093",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_url=url,
+        sasl_oauth_client_id="jobs",
+        sasl_oauth_client_secret=SecretStr("secret"),
+    )
+    with pytest.raises(KappaError) as found, reasons({**OPTIONS, "sasl_mechanism": "OAUTHBEARER"}):
+        OAuthToken(own).token()
+    return found.value
+
+
+@pytest.mark.parametrize("answer", [429, 500, 503])
+def test_a_token_endpoint_that_is_away_is_waited_for(endpoint: str, answer: int) -> None:
+    """An outage of it ends connections of all jobs: those that are started again must not end for good."""
+    found = asked_for_a_token(f"{endpoint}/{answer}")
+    assert isinstance(found, ServiceUnavailable)
+    assert f"token endpoint {endpoint}/{answer} answers {answer}" in str(found)
+    assert isinstance(asked_for_a_token("http://127.0.0.1:1/"), ServiceUnavailable)
+
+
+@pytest.mark.parametrize("answer", [400, 401, 403, 404])
+def test_a_token_that_is_refused_is_not_waited_for(endpoint: str, answer: int) -> None:
+    found = asked_for_a_token(f"{endpoint}/{answer}")
+    assert isinstance(found, InputError)
+    assert f"answers {answer}" in str(found) and "sasl_oauth_client_id" in str(found)
