@@ -11,8 +11,9 @@ import psutil
 from app.core.atomic_files import write_json_durably
 from app.core.ports import LOOPBACK
 
-# Processes are identified by pid and start time, which both sides read from the same clock with its resolution.
-_START_TOLERANCE_SECONDS = 2.0
+# Processes are identified by pid and start time, which both sides read from the same clock with its resolution. Since the boot that is the same
+# number for both: in containers that share a home, and have the same pids, processes begin nearly at once.
+_EPOCH_TOLERANCE_SECONDS, _BOOT_TOLERANCE_SECONDS = 2.0, 0.005
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _STARTED = 19  # in /proc/PID/stat, of the fields after the name: the start since the boot, in units of SC_CLK_TCK
 
@@ -41,7 +42,8 @@ class ProcessId:
             return None
         try:
             process = psutil.Process(self.pid)
-            same = abs(start_of(process, self.boot) - self.started) < _START_TOLERANCE_SECONDS
+            apart = abs(start_of(process, self.boot) - self.started)
+            same = apart < (_EPOCH_TOLERANCE_SECONDS if not self.boot else _BOOT_TOLERANCE_SECONDS)
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
