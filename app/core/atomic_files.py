@@ -40,6 +40,14 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
             part.unlink(missing_ok=True)
 
 
+def draft_of(file: Path) -> Path:
+    """A name beside a file for what will replace it, which no other writer has.
+
+    A process's number is none: in containers that share a folder the same ones have the same numbers.
+    """
+    return file.with_name(f"{file.name}.{token_hex(8)}.draft")
+
+
 def write_json_durably(file: Path, value: Any) -> None:
     """Write a value as JSON, atomically and durably: after a crash or a power cut the file holds this value or the one before."""
     write_durably(file, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
@@ -48,7 +56,7 @@ def write_json_durably(file: Path, value: Any) -> None:
 def write_durably(file: Path, content: bytes) -> None:
     """Write a file atomically and durably: after a crash or a power cut it has this content or the one before."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.draft")  # another process may write the same file
+    draft = draft_of(file)
     try:
         with draft.open("wb") as out:
             out.write(content)

@@ -303,8 +303,8 @@ class SparkSettings(SettingsGroup):
     master: str = Field(
         default="local[*]",
         description=(
-            "Where tasks run. `local[*]` is this machine, with a task for each core and at least 6. Anything but `local` "
-            "needs `home` on a file system that all machines see."
+            "Where tasks run. `local[*]` is this machine, with a task for each core that a container or service may use, and at least 6. "
+            "Anything but `local` needs `home` on a file system that all machines see."
         ),
     )
     secret: SecretStr | None = Field(
