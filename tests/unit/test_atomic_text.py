@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,23 @@ def test_an_error_leaves_what_was_there_and_no_draft(tmp_path: Path) -> None:
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("out.csv", "before")]
     with pytest.raises(InputError, match="wanted a file in a folder that is there"), atomic_text(out / "x", "score"):
         pass
+
+
+def test_a_device_or_a_pipe_is_written_and_never_replaced(tmp_path: Path) -> None:
+    pipe, link, read = tmp_path / "pipe", tmp_path / "link", []
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    with atomic_text(link, "score") as file:
+        file.write("a,b\n")
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    reader.join(timeout=30)
+    assert read == ["a,b\n"]
+
+
+def test_a_file_that_is_named_by_its_descriptor_is_written_in_its_place(tmp_path: Path) -> None:
+    redirected = tmp_path / "out.csv"
+    with redirected.open("w") as stdout, atomic_text(Path(f"/dev/fd/{stdout.fileno()}"), "score") as file:
+        file.write("a,b\n")
+    assert redirected.read_text() == "a,b\n"
