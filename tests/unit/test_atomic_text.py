@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,3 +46,23 @@ def test_writers_with_one_number_of_a_process_leave_a_whole_file(tmp_path: Path)
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(write, range(40)))
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bin", "configuration.json", "jars", "spark-home"]
+
+
+def test_a_device_or_a_pipe_is_written_and_never_replaced(tmp_path: Path) -> None:
+    pipe, link, read = tmp_path / "pipe", tmp_path / "link", []
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    with atomic_text(link, "score") as file:
+        file.write("a,b\n")
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    reader.join(timeout=30)
+    assert read == ["a,b\n"]
+
+
+def test_a_file_that_is_named_by_its_descriptor_is_written_in_its_place(tmp_path: Path) -> None:
+    redirected = tmp_path / "out.csv"
+    with redirected.open("w") as stdout, atomic_text(Path(f"/dev/fd/{stdout.fileno()}"), "score") as file:
+        file.write("a,b\n")
+    assert redirected.read_text() == "a,b\n"
