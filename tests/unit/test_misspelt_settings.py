@@ -48,7 +48,7 @@ def test_a_variable_with_one_line_too_few_between_its_parts(monkeypatch: pytest.
     load()
     monkeypatch.setenv("KAPPA_KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
     with pytest.raises(
-        SettingsError, match="KAPPA_KAFKA_BOOTSTRAP_SERVERS.*did you mean KAPPA_KAFKA__BOOTSTRAP_SERVERS"
+        SettingsError, match=r"KAPPA_KAFKA_BOOTSTRAP_SERVERS.*did you mean KAPPA_KAFKA__BOOTSTRAP_SERVERS"
     ):
         load()
 
