@@ -41,6 +41,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, ClassVar
 
 import pyspark
@@ -98,7 +99,7 @@ def home_without_archive(folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("bin", "jars"):
-        link = folder / f"{name}.{os.getpid()}"
+        link = folder / f"{name}.{token_hex(8)}"
         link.symlink_to(Path(pyspark.__file__).with_name(name))
         link.replace(folder / name)  # another process may be using it
     return folder

@@ -37,7 +37,8 @@ HEAD = """# Settings
 Settings stand in `kappa.toml` of the working directory, or in the file given with `--config`: a table for each group, a key for
 each setting. Each can also be set by its environment variable; lists and tables are then JSON. Arguments of the command line win
 over the environment, the environment over the file, the file over the defaults. An unknown key is an error, and so is a file of
-`--config` that is missing. `kappa config show` prints what is in effect, secrets masked.
+`--config` that is missing. A path may begin with `~`; one that does not begin with `/` is below the working directory.
+`kappa config show` prints what is in effect, secrets masked.
 
 ```toml
 [windowing]
@@ -143,8 +144,8 @@ def _type(hint: Any) -> str:
         return "list"
     if typing.get_origin(hint) is dict:
         return "table"
-    if typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is str:
-        return "text"
+    if typing.get_origin(hint) is typing.Annotated:
+        return _type(typing.get_args(hint)[0])
     return WORDS.get(hint, "date and time")
 
 

@@ -25,6 +25,7 @@ import pyarrow.csv as csv_format
 import pyarrow.parquet as pq
 
 from app.core.report import Report
+from app.core.timestamps import LAST_MS
 from models.core.arrays import Floats
 from models.core.printable import printable
 from models.detection.table_score import rising
@@ -38,7 +39,11 @@ MISSING = ("", "nan", "null", "na", "n/a", "none", "-nan", "inf", "-inf", "+inf"
 USUAL_TIMES = ("timestamp", "@timestamp", "time", "datetime", "date", "ts")
 OTHER_FILES = {  # by their first bytes
     b"\x1f\x8b": "it is compressed with gzip: unpack it first",
-    b"PK": "it is a spreadsheet or a zip file: save it as CSV",
+    b"BZh": "it is compressed with bzip2: unpack it first",
+    b"\xfd7zX": "it is compressed with xz: unpack it first",
+    b"(\xb5/\xfd": "it is compressed with zstd: unpack it first",
+    b"PK\x03\x04": "it is a spreadsheet or a zip file: save it as CSV",
+    b"\xd0\xcf\x11\xe0": "it is a spreadsheet: save it as CSV",
     b"\xff\xfe": "it is UTF-16: save it as UTF-8",
     b"\xfe\xff": "it is UTF-16: save it as UTF-8",
 }
@@ -84,7 +89,7 @@ def read(file: Path, columns: TableColumns) -> NumberTable:
     names = header_of(file)
     timestamp = time_column(file, names, columns)
     metrics = metric_columns(file, names, columns, timestamp)
-    table = columns_of(file, [*metrics, *([timestamp] if timestamp else [])])
+    table = columns_of(file, [*metrics, *([timestamp] if timestamp else [])], alone=len(names) == 1)
     if not len(table):
         msg = f"{file} has no rows; wanted at least one beside its header"
         raise InputError(msg)
@@ -103,7 +108,7 @@ def header_of(file: Path) -> list[str]:
     except (OSError, pa.ArrowInvalid, UnicodeDecodeError, csv.Error) as error:
         raise InputError(unreadable(file, error)) from error
     if not names:
-        msg = f"{file} is empty; wanted a line with the names of its columns, or Parquet"
+        msg = f"{file} is empty, or its first line is; wanted a line with the names of its columns, or Parquet"
         raise InputError(msg)
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
@@ -115,6 +120,8 @@ def header_of(file: Path) -> list[str]:
 def unreadable(file: Path, error: Exception) -> str:
     """What is wrong with a file, in one line."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n", maxsplit=1)[0]
+    if isinstance(error, UnicodeDecodeError):
+        why = "it is not UTF-8: save it as UTF-8"
     if not isinstance(error, OSError):
         with file.open("rb") as opened:
             why = other_file(opened.read(4)) or why
@@ -174,17 +181,21 @@ def present(file: Path, names: Sequence[str], name: str) -> str:
 
 
 def shown(names: Sequence[str], most: int = 12, longest: int = 40) -> str:
-    """Names of columns for people."""
+    """Names of columns for people; quoted where one begins or ends with a blank."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(name)[:longest] for name in names[:most]) + more
+    cut = (printable(name)[:longest] for name in names[:most])
+    return ", ".join(name if name and name.strip() == name else repr(name) for name in cut) + more
 
 
-def columns_of(file: Path, names: list[str]) -> pd.DataFrame:
-    """Columns of a file, those of CSV as texts."""
+def columns_of(file: Path, wanted: list[str], *, alone: bool) -> pd.DataFrame:
+    """Columns of a file, those of CSV as texts. Of a column that is `alone` in CSV an empty line is a value that is missing."""
+    names = list(dict.fromkeys(wanted))
     try:
         if is_parquet(file):
             return frame(pq.read_table(file, columns=names))
-        parsing = csv_format.ParseOptions(delimiter=delimiter_of(file), newlines_in_values=True)
+        parsing = csv_format.ParseOptions(
+            delimiter=delimiter_of(file), newlines_in_values=True, ignore_empty_lines=not alone
+        )
         as_text = csv_format.ConvertOptions(
             column_types={name: pa.string() for name in names}, include_columns=names, strings_can_be_null=False
         )
@@ -194,8 +205,8 @@ def columns_of(file: Path, names: list[str]) -> pd.DataFrame:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """A table as pandas has it."""
-    found: pd.DataFrame = table.to_pandas()
+    """A table as pandas has it, each column as one: what pandas has written says which of them was its index."""
+    found: pd.DataFrame = table.to_pandas(ignore_metadata=True)
     return found
 
 
@@ -222,6 +233,8 @@ def times(file: Path, name: str, column: pd.Series[Any]) -> Floats:
 
     if pd.api.types.is_datetime64_any_dtype(column):
         return _milliseconds(file, name, column, pd.to_datetime(column, utc=True))
+    if pd.api.types.is_timedelta64_dtype(column):  # since the beginning of a test
+        column = column.dt.total_seconds()
     as_digits = dates_of_digits(column)
     if as_digits is not None:
         return _milliseconds(file, name, column, as_digits)
@@ -255,7 +268,8 @@ def _milliseconds(file: Path, name: str, column: pd.Series[Any], found: pd.Serie
     unknown = np.flatnonzero(found.isna().to_numpy())
     if len(unknown):
         raise no_time(file, name, column, int(unknown[0]))
-    return np.asarray(found.astype("datetime64[ns, UTC]").astype("int64").to_numpy() / 1e6)
+    # not nanoseconds, which end in 2262
+    return np.asarray(found.astype("datetime64[us, UTC]").astype("int64").to_numpy() / 1e3)
 
 
 def no_time(file: Path, name: str, column: pd.Series[Any], row: int) -> InputError:
@@ -263,7 +277,7 @@ def no_time(file: Path, name: str, column: pd.Series[Any], row: int) -> InputErr
     text = "" if column.isna().iloc[row] else str(column.iloc[row]).strip()
     what = f"is {text[:40]!r}" if text else "is missing"
     return InputError(
-        f"{file}, row {row}, the time in column {name!r} {what}; wanted ISO 8601 or epoch time in every row"
+        f"{file}, row {row}, the time in column {name!r} {what}; wanted ISO 8601 or epoch time of 1970 to 2199 in every row"
     )
 
 
@@ -317,6 +331,9 @@ def load(files: Sequence[Path], columns: TableColumns, period: float | None, rep
     for table, one in zip(tables, own, strict=True):
         if (one <= 0).any():
             msg = f"{table.file}, row {int(np.argmax(one <= 0))}, is of a time before 1970; wanted later ones"
+            raise InputError(msg)
+        if (one >= LAST_MS).any():
+            msg = f"{table.file}, row {int(np.argmax(one >= LAST_MS))}, is of a time after 2199; wanted earlier ones"
             raise InputError(msg)
     _forward(tables, own, report)
     risen = rising(np.concatenate(own))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -93,7 +93,8 @@ class MachineMetrics:
             yield Reading("system.cpu.time.percent", round(100 * seconds / total, 2), {"mode": mode})
 
     def _disks(self) -> Iterator[Reading]:
-        for mount in _mounts():
+        devices = _mounts()
+        for mount in self._measured("mounts", devices, lambda name: not is_image(devices[name]), MOST_MOUNTS):
             try:
                 used = psutil.disk_usage(mount).percent
             except OSError:  # unplugged, or not ours to see
@@ -101,31 +102,44 @@ class MachineMetrics:
             yield Reading("system.disk.used.percent", used, {"mount": mount})
         counters = psutil.disk_io_counters(perdisk=True) or {}
         names = [name for name in counters if not name.startswith(("loop", "ram"))]
-        for device in self._measured("disks", names, Path("/sys/block")):
+        for device in self._measured("disks", names, lambda name: has_hardware("block", name)):
             io = counters[device]
             yield Reading("system.disk.read.bytes", io.read_bytes, {"device": device}, counter=True)
             yield Reading("system.disk.write.bytes", io.write_bytes, {"device": device}, counter=True)
 
     def _network(self) -> Iterator[Reading]:
         counters = psutil.net_io_counters(pernic=True)
-        for device in self._measured("interfaces", [name for name in counters if name != "lo"], Path("/sys/class/net")):
+        names = [name for name in counters if name != "lo"]
+        for device in self._measured("interfaces", names, lambda name: has_hardware("class/net", name)):
             io, labels = counters[device], {"device": device}
             yield Reading("system.network.receive.bytes", io.bytes_recv, labels, counter=True)
             yield Reading("system.network.transmit.bytes", io.bytes_sent, labels, counter=True)
             yield Reading("system.network.errors", io.errin + io.errout + io.dropin + io.dropout, labels, counter=True)
 
-    def _measured(self, kind: str, names: Sequence[str], folder: Path) -> list[str]:
-        """The devices that are measured, of many those with hardware behind them first; says once that there are more."""
-        found = first_devices(names, lambda name: (folder / name / "device").exists())
+    def _measured(
+        self, kind: str, names: Collection[str], comes_first: Callable[[str], bool], most: int = MOST_DEVICES
+    ) -> list[str]:
+        """What is measured of many of a kind, as `first_devices` has them; says once that there are more."""
+        found = first_devices(names, comes_first, most)
         if len(found) < len(names) and kind not in self._left_out:
             self._left_out.add(kind)
             log.warning(f"some {kind} are not measured", measured=len(found), left_out=len(names) - len(found))
         return found
 
 
-def first_devices(names: Iterable[str], has_hardware: Callable[[str], bool]) -> list[str]:
-    """`MOST_DEVICES` at most, in the order of their names: all with hardware behind them before partitions, and interfaces of containers."""
-    return sorted(sorted(names, key=lambda name: (not has_hardware(name), name))[:MOST_DEVICES])
+def first_devices(names: Iterable[str], comes_first: Callable[[str], bool], most: int = MOST_DEVICES) -> list[str]:
+    """`most` at most, in the order of their names: those that come first before all others."""
+    return sorted(sorted(names, key=lambda name: (not comes_first(name), name))[:most])
+
+
+def has_hardware(kind: str, name: str) -> bool:
+    """Whether there is hardware behind a device, as there is none behind partitions, and interfaces of containers."""
+    return Path("/sys", kind, name, "device").exists()
+
+
+def is_image(device: str) -> bool:
+    """Whether what is mounted is a file, as a snap is: it is full however much room there is."""
+    return device.startswith("/dev/loop")
 
 
 def _memory() -> Iterator[Reading]:
@@ -142,14 +156,14 @@ def _load() -> Iterator[Reading]:
         yield Reading(f"system.load.{minutes}m", round(value, 2))
 
 
-def _mounts() -> list[str]:
-    """One mount point for each device, the shortest; `/` always, because a container may list no device."""
+def _mounts() -> dict[str, str]:
+    """One mount point for each device, the shortest, with the device; `/` always, because a container may list no device."""
     by_device: dict[str, str] = {}
     for part in psutil.disk_partitions(all=False):
         if os.path.isdir(part.mountpoint):  # noqa: PTH112 - a container binds single files, which are no disks
             known = by_device.get(part.device, part.mountpoint)
             by_device[part.device] = min(known, part.mountpoint, key=len)
-    return sorted({os.sep, *by_device.values()})[:MOST_MOUNTS]
+    return {os.sep: ""} | {mount: device for device, mount in by_device.items()}
 
 
 def _system() -> Iterator[Reading]:

@@ -7,10 +7,11 @@ import os
 import re
 import resource
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from time import monotonic
 from typing import Any, BinaryIO
 
 import structlog
@@ -26,6 +27,7 @@ CHUNK = 256 * 1024
 MOST_BYTES = 16 << 20  # in one turn: an endless line makes none
 MOST_FILES = 10_000  # that are followed, and at most half of those that this process may have open
 MOST_NAMED = 100  # files that cannot be followed
+LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
 LEVEL_WITHIN = 200  # characters at the beginning of a line in which its level is looked for
 SYSLOG_LEVELS = ("fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug")
 _LEVELS = {
@@ -57,6 +59,8 @@ class _File:
     handle: BinaryIO
     partial: bytes = b""
     overlong: bool = False
+    failed: bool = False  # when it was last read
+    quiet_since: float | None = None  # of a file that matches no pattern any more
 
 
 @dataclass
@@ -64,15 +68,17 @@ class LogTail:
     """Follows all files that the glob patterns match; every `read` finds new, renamed and truncated ones.
 
     What exists at the first `read` is followed from its end unless `from_start`; what comes later from its beginning. A
-    file is known by its inode: after a rotation by renaming the rest of the old file is read first, and a file that
-    became shorter is read from its beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are
-    left out. Whoever may write one file holds up no other one, nor ends the collector: `unreadable` has the files that cannot be
-    opened or read, and why. Links are followed as `app.collector.links` says.
+    file is known by its inode: after a rotation by renaming the rest of the old file is read first, and what its writers
+    append until they open the new one, up to a minute after the last line. A file that became shorter is read from its
+    beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file
+    holds up no other one, nor ends the collector: `unreadable` has the files that cannot be opened or read, and why. Links
+    are followed as `app.collector.links` says.
     """
 
     patterns: Sequence[str]
     from_start: bool = False
     most_files: int | None = None  # those of `most_followed`
+    clock: Callable[[], float] = monotonic  # seconds
     unreadable: dict[str, str] = field(default_factory=dict)
     _open: dict[tuple[int, int], _File] = field(default_factory=dict, repr=False)
     _begun: bool = field(default=False, repr=False)
@@ -92,12 +98,25 @@ class LogTail:
             left -= read
             if not exhausted:
                 self._open[key] = self._open.pop(key)
-            elif key not in present:  # rotated away, and read to its end
+            elif key in present:
+                file.quiet_since = None
+            elif self._is_left(file, read):
                 _finish(file, out)
                 file.handle.close()
                 del self._open[key]
-                self.unreadable.pop(file.path, None)
+                self._worked(file)
         return out
+
+    def _is_left(self, file: _File, read: int) -> bool:
+        """Whether there is no more to come of a file that was rotated away: it is deleted or unreadable, or nothing has come for a while.
+
+        `read` is how many bytes have come now. Who writes it goes on until he opens the new one.
+        """
+        now = self.clock()
+        if read or file.quiet_since is None:
+            file.quiet_since = now
+        gone = file.failed or os.fstat(file.handle.fileno()).st_nlink == 0
+        return gone or now - file.quiet_since >= LEFT_SECONDS
 
     def close(self) -> None:
         """Close all files."""
@@ -148,6 +167,12 @@ class LogTail:
                 log.warning("a log file is not followed", path=path, why=why)
             self.unreadable[path] = why
 
+    def _worked(self, file: _File) -> None:
+        """Note that a file is not unreadable, where it was; another one may have its path by now."""
+        if file.failed:
+            self.unreadable.pop(file.path, None)
+            file.failed = False
+
     def _drain(self, file: _File, out: list[tuple[str, str]], most: int, left: int) -> tuple[bool, int]:
         """Read complete lines, of `left` bytes or a little more; answers whether there is no more to read now, and how many bytes were read."""
         read = 0
@@ -158,12 +183,13 @@ class LogTail:
             while len(out) < most and read < left:
                 chunk = file.handle.read(CHUNK)
                 if not chunk:
-                    self.unreadable.pop(file.path, None)
+                    self._worked(file)
                     return True, read
                 read += len(chunk)
                 _split(file, chunk, out)
         except OSError as error:
             self._leave_out(file.path, error.strerror or str(error))
+            file.failed = True
             return True, read
         return False, read
 

@@ -13,10 +13,14 @@ from typing import Any, TextIO
 
 from pipelines.errors import InputError
 
+DEVICES = (Path("/dev"), Path("/dev/fd"))  # their links, such as `/dev/stdout`, belong to everybody
+
 
 @contextmanager
 def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Iterator[TextIO]:
     """A text file to write, which replaces `target` when the block ends without an error; otherwise nothing is left of it.
+
+    A device or a pipe, such as `/dev/null` and `/dev/stdout`, is written as it is: to replace it would take it from everybody.
 
     `command` is named in errors. Raises InputError for a place that cannot be written, and for one of the `sources`.
     """
@@ -28,6 +32,10 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
     # write it would lead to any file of ours.
     part = target.parent / f"kappa-{token_hex(8)}.part"
     try:
+        if is_device(target):
+            with target.open("w", encoding="utf-8", newline="") as out:
+                yield out
+            return
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as out:
             yield out
@@ -40,6 +48,22 @@ def atomic_text(target: Path, command: str, sources: Sequence[Path] = ()) -> Ite
             part.unlink(missing_ok=True)
 
 
+def draft_of(file: Path) -> Path:
+    """A name beside a file for what will replace it, which no other writer has.
+
+    A process's number is none: in containers that share a folder the same ones have the same numbers.
+    """
+    return file.with_name(f"{file.name}.{token_hex(8)}.draft")
+
+
+def is_device(target: Path) -> bool:
+    """Whether something is there that is no file to be replaced, nor a folder: a device, a pipe, a link to one, or a link of `/dev` to a file."""
+    if not target.exists() or target.is_dir():
+        return False
+    folder = target.parent.resolve()
+    return not target.is_file() or folder in DEVICES or folder.parts[:2] == ("/", "proc")
+
+
 def write_json_durably(file: Path, value: Any) -> None:
     """Write a value as JSON, atomically and durably: after a crash or a power cut the file holds this value or the one before."""
     write_durably(file, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
@@ -48,7 +72,7 @@ def write_json_durably(file: Path, value: Any) -> None:
 def write_durably(file: Path, content: bytes) -> None:
     """Write a file atomically and durably: after a crash or a power cut it has this content or the one before."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.draft")  # another process may write the same file
+    draft = draft_of(file)
     try:
         with draft.open("wb") as out:
             out.write(content)

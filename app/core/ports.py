@@ -1,4 +1,4 @@
-"""Ports on loopback."""
+"""Addresses on which we listen, and ports on loopback."""
 
 import random
 import socket
@@ -20,9 +20,24 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def family_of(host: str) -> socket.AddressFamily:
+    """The family of an address on which to listen; a name is taken for one of IPv4."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def location(host: str, port: int) -> str:
+    """`HOST:PORT` as addresses have it, with brackets around one of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def asked_at(host: str) -> str:
+    """The address at which this machine asks what listens on another one: all addresses are none to ask at."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+
+
 def port_is_free(port: int, host: str = LOOPBACK) -> bool:
     """Whether a server could listen on this port of an address now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+    with socket.socket(family_of(host), socket.SOCK_STREAM) as probe:
         # As Java does: otherwise a connection that was closed a minute ago would keep the port in use.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

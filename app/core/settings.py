@@ -7,8 +7,10 @@ error, and so is a named file that is missing.
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -50,10 +53,27 @@ from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
+PREFIX = "KAPPA_"  # of environment variables
+OF_PAGES = f"{PREFIX}DASHBOARD_"  # `kappa dashboard` gives its pages variables that begin so
 BROKER = re.compile(
     r"([A-Za-z][A-Za-z0-9_+]*://)?[^\s:/,]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}"
 )  # host:port, which Java's client wants
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
+
+
+def path_of_user(text: Any) -> Any:
+    """A path with `~` as a shell reads it. Raises ValueError for an empty one, which would be the working directory."""
+    if text == "":
+        msg = "wanted a path, and this is empty: leave the setting out for its default"
+        raise ValueError(msg)
+    try:
+        return Path(text).expanduser() if isinstance(text, str) else text
+    except RuntimeError as error:
+        msg = "wanted a path without ~, as the home folder of that user is not known"
+        raise ValueError(msg) from error
+
+
+UserPath = Annotated[Path, BeforeValidator(path_of_user)]
 # Tables of which there may be several: what their keys are of, and where they are described.
 TABLES = {
     "control.rules": (Rule, "docs/control.md"),
@@ -108,18 +128,20 @@ class KafkaSettings(SettingsGroup):
     sasl_oauth_scope: str | None = Field(
         default=None, description="The scope that the token is asked for, if there is one."
     )
-    ssl_cafile: Path | None = Field(
+    ssl_cafile: UserPath | None = Field(
         default=None,
         description=(
             "Certificate authorities that the brokers' certificates are checked against, a PEM file. Without it those that "
             "Java and Python trust."
         ),
     )
-    ssl_certfile: Path | None = Field(
+    ssl_certfile: UserPath | None = Field(
         default=None,
         description="The client's certificate with those above it, a PEM file, for brokers that ask for one (`ssl.client.auth`).",
     )
-    ssl_keyfile: Path | None = Field(default=None, description="The private key of `kafka.ssl_certfile`, a PEM file.")
+    ssl_keyfile: UserPath | None = Field(
+        default=None, description="The private key of `kafka.ssl_certfile`, a PEM file."
+    )
     ssl_key_password: SecretStr | None = Field(
         default=None, description="Password of `kafka.ssl_keyfile`, if it has one."
     )
@@ -173,15 +195,15 @@ class ElasticsearchSettings(SettingsGroup):
     api_key: SecretStr | None = Field(
         default=None, description="API key, encoded. Used instead of user name and password where it is set."
     )
-    ca_certs: Path | None = Field(
+    ca_certs: UserPath | None = Field(
         default=None,
         description="Certificate authorities that the server's certificate is checked against, a PEM file.",
     )
-    client_cert: Path | None = Field(
+    client_cert: UserPath | None = Field(
         default=None,
         description="The client's certificate with those above it, a PEM file, for clusters that ask for one.",
     )
-    client_key: Path | None = Field(
+    client_key: UserPath | None = Field(
         default=None, description="The private key of `elasticsearch.client_cert`, a PEM file without a password."
     )
     replicas: int = Field(
@@ -287,8 +309,8 @@ class TopicSettings(SettingsGroup):
     @field_validator("prefix")
     @classmethod
     def _legal(cls, prefix: str) -> str:
-        if prefix and not all(c.isalnum() or c in "._-" for c in prefix):
-            msg = "a topic's name may hold letters, digits, '.', '_' and '-' only"
+        if prefix and not all(c.isascii() and (c.isalnum() or c in "._-") for c in prefix):
+            msg = "a topic's name may hold letters of a to z and A to Z, digits, '.', '_' and '-' only"
             raise ValueError(msg)
         return prefix
 
@@ -303,8 +325,8 @@ class SparkSettings(SettingsGroup):
     master: str = Field(
         default="local[*]",
         description=(
-            "Where tasks run. `local[*]` is this machine, with a task for each core and at least 6. Anything but `local` "
-            "needs `home` on a file system that all machines see."
+            "Where tasks run. `local[*]` is this machine, with a task for each core that a container or service may use, and at least 6. "
+            "Anything but `local` needs `home` on a file system that all machines see."
         ),
     )
     secret: SecretStr | None = Field(
@@ -562,16 +584,16 @@ class DashboardSettings(SettingsGroup):
 class Settings(BaseSettings):
     """All settings of one deployment."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="KAPPA_", env_nested_delimiter="__")
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, env_nested_delimiter="__")
 
-    home: Path = Field(
+    home: UserPath = Field(
         default_factory=default_home,
         description=(
             "Folder of checkpoints, savepoints, logs, jars and the data of embedded servers: `.kappa` in the checkout, else "
             "`~/.local/share/kappa`."
         ),
     )
-    jar_folder: Path | None = Field(default=None, description="Folder of the jars. Without it `jars` in `home`.")
+    jar_folder: UserPath | None = Field(default=None, description="Folder of the jars. Without it `jars` in `home`.")
     version: VersionName = Field(
         default="live",
         description=(
@@ -691,27 +713,70 @@ def load(config: Path | None = None, **overrides: Any) -> Settings:
     except ValidationError as error:
         raise SettingsError(_first(error)) from error
     except UnreadableVariable as error:
-        msg = f"settings: {error}: wanted JSON in the environment variable of this setting"
+        named = ", ".join(not_json()) or str(error)
+        msg = f'settings: {named} in the environment: wanted JSON, such as ["a", "b"] for a list and {{"a": "b"}} for a table'
         raise SettingsError(msg) from None
     except RecursionError as error:
         msg = f"settings: {_FileInUse.path or 'the environment'}, or a variable of the environment, nests too deeply"
         raise SettingsError(msg) from error
     except ValueError as error:  # of TOML, of UTF-8, and of a number of thousands of digits
-        msg = f"settings: {_FileInUse.path} is not TOML: {error}"
+        why = "it begins with a byte order mark, save it as UTF-8 without one" if begins_with_mark() else error
+        msg = f"settings: {_FileInUse.path} is not TOML: {why}"
         raise SettingsError(msg) from error
     except OSError as error:
         msg = f"settings: {_FileInUse.path} cannot be read: {error.strerror}; check its rights, or name another with --config"
         raise SettingsError(msg) from error
 
 
+def begins_with_mark() -> bool:
+    """Whether the file in use begins with the byte order mark that some editors put before UTF-8, which no line of it shows."""
+    return _FileInUse.path is not None and _FileInUse.path.read_bytes().startswith(codecs.BOM_UTF8)
+
+
 def _known_variables() -> None:
     """Refuse variables of groups that there are not: pydantic looks at those of known groups alone."""
-    prefix = Settings.model_config["env_prefix"]
+    flat = {one.replace("__", "_"): one for one in map(variable_of, dotted_settings()) if "__" in one}
     for name in sorted(os.environ):
-        parts = name.removeprefix(prefix).lower().split("__")
-        if name.startswith(prefix) and len(parts) > 1 and parts[0] not in Settings.model_fields:
+        parts = name.removeprefix(PREFIX).lower().split("__")
+        if name.startswith(PREFIX) and len(parts) > 1 and parts[0] not in Settings.model_fields:
             msg = f"settings: {name} in the environment: unknown setting{nearest('.'.join(parts))}"
             raise SettingsError(msg)
+        if name in flat and not name.startswith(OF_PAGES) and not name.endswith("_PORT"):  # Kubernetes sets such
+            msg = f"settings: {name} in the environment: unknown setting, did you mean {flat[name]}?"
+            raise SettingsError(msg)
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable of a setting with a dotted name."""
+    return f"{PREFIX}{setting}".upper().replace(".", "__")
+
+
+def dotted_settings() -> list[str]:
+    """The dotted names of all settings and groups."""
+    return [key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))]
+
+
+def not_json() -> list[str]:
+    """The variables of groups, lists and tables that hold something else than JSON."""
+    given = {name: os.environ[variable_of(name)] for name in dotted_settings() if variable_of(name) in os.environ}
+    return [variable_of(name) for name, text in given.items() if is_composed(name) and not is_json(text)]
+
+
+def is_composed(setting: str) -> bool:
+    """Whether a setting is a group, a list or a table."""
+    group, _, own = setting.partition(".")
+    default = Settings.model_fields[group].default
+    value = getattr(default, own) if own else default
+    return isinstance(value, tuple | dict | BaseModel) or dataclasses.is_dataclass(value)
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def problems(error: ValidationError) -> list[str]:
@@ -763,7 +828,7 @@ def nearest(where: str) -> str:
         of, page = TABLES[table]
         likely = difflib.get_close_matches(own, keys_of(of), 1)
         return f", did you mean {likely[0]}?" if likely else f"; {page} lists the keys of {table.rpartition('.')[2]}"
-    known = [key for name, field in Settings.model_fields.items() for key in (name, *_within(name, field))]
+    known = dotted_settings()
     named = [key for key in known if key.rpartition(".")[2] == own]
     beside = [key for key in known if group and key.startswith(f"{group}.")]
     likely = named or difflib.get_close_matches(where, beside or known, 1, cutoff=0.7)

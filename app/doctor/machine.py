@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
-
+from app.core import allowance
 from app.core.java_size import bytes_of
 from app.core.ports import is_loopback
 from app.core.settings import DEFAULT_FILE, Settings
@@ -72,9 +71,9 @@ def java(settings: Settings) -> list[Finding]:
 
 
 def memory(settings: Settings) -> list[Finding]:
-    """The heap of Spark's JVM against the memory of the machine, and the number of cores."""
-    total, heap = psutil.virtual_memory().total, bytes_of(settings.spark.driver_memory)
-    return [memory_finding(heap, total), cores_finding(os.cpu_count() or 1)]
+    """The heap of Spark's JVM against the memory that this process may use, and its number of cores: those of a container, not of its machine."""
+    total, heap = allowance.memory_bytes(), bytes_of(settings.spark.driver_memory)
+    return [memory_finding(heap, total), cores_finding(allowance.cores())]
 
 
 def memory_finding(heap: int, total: int) -> Finding:

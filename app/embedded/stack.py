@@ -294,6 +294,7 @@ def _launch(stack: Stack, owner: ProcessId | None, report: Report) -> "subproces
         elasticsearch_heap_mib=stack.elasticsearch_heap_mib,
         owner_pid=owner.pid if owner else None,
         owner_started=owner.started if owner else None,
+        owner_boot=owner.boot if owner else "",
     )
     with log_file(home).open("ab") as log:
         return subprocess.Popen(

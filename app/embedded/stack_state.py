@@ -1,6 +1,7 @@
 """The state of the embedded stack in the file `stack.json`, and whether its processes still run."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,27 +11,39 @@ import psutil
 from app.core.atomic_files import write_json_durably
 from app.core.ports import LOOPBACK
 
-# Processes are identified by pid and start time, which both sides read from the same clock with its resolution.
-_START_TOLERANCE_SECONDS = 2.0
+# Processes are identified by pid and start time, which both sides read from the same clock with its resolution. Since the boot that is the same
+# number for both: in containers that share a home, and have the same pids, processes begin nearly at once.
+_EPOCH_TOLERANCE_SECONDS, _BOOT_TOLERANCE_SECONDS = 2.0, 0.005
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_STARTED = 19  # in /proc/PID/stat, of the fields after the name: the start since the boot, in units of SC_CLK_TCK
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, distinguished by its start (epoch seconds) from a later one with the same pid."""
+    """A process, distinguished by its start from a later one with the same pid.
+
+    `started` is in seconds since `boot`, as Linux calls the start of the machine: a clock that is set makes no other process of it. Elsewhere
+    `boot` is empty, and `started` in seconds since the epoch.
+    """
 
     pid: int
     started: float
+    boot: str = ""
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId":
         """Of a process that runs now; psutil.NoSuchProcess if it does not."""
-        return cls(pid, psutil.Process(pid).create_time())
+        boot = boot_now()
+        return cls(pid, start_of(psutil.Process(pid), boot), boot)
 
     def process(self) -> psutil.Process | None:
         """The process if it is the same one and runs; a zombie has ended."""
+        if self.boot not in ("", boot_now()):
+            return None
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started) < _START_TOLERANCE_SECONDS
+            apart = abs(start_of(process, self.boot) - self.started)
+            same = apart < (_EPOCH_TOLERANCE_SECONDS if not self.boot else _BOOT_TOLERANCE_SECONDS)
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
@@ -83,6 +96,25 @@ class Addresses:
 
     kafka: str | None
     elasticsearch: str | None
+
+
+def boot_now() -> str:
+    """The start of the machine, as Linux names each; empty elsewhere."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def start_of(process: psutil.Process, boot: str) -> float:
+    """When a process began, in seconds since the boot; without one since the epoch, which moves when the clock is set."""
+    if not boot:
+        return process.create_time()
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError as error:
+        raise psutil.NoSuchProcess(process.pid) from error
+    return int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
 
 
 def state_file(home: Path) -> Path:
@@ -151,4 +183,4 @@ def _state(raw: dict[str, Any]) -> StackState:
 
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:
-    return ProcessId(int(raw["pid"]), float(raw["started"])) if raw else None
+    return ProcessId(int(raw["pid"]), float(raw["started"]), str(raw.get("boot", ""))) if raw else None

@@ -69,12 +69,13 @@ class Task:
     elasticsearch_heap_mib: int
     owner_pid: int | None = None
     owner_started: float | None = None
+    owner_boot: str = ""
 
     def owner(self) -> ProcessId | None:
         """The process that the stack ends with, or None."""
         if self.owner_pid is None or self.owner_started is None:
             return None
-        return ProcessId(self.owner_pid, self.owner_started)
+        return ProcessId(self.owner_pid, self.owner_started, self.owner_boot)
 
     def to_json(self) -> str:
         """For the command line."""

@@ -15,9 +15,15 @@ from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
     AuthorizationError,
+    BrokerResponseError,
     IllegalSaslStateError,
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
+    PolicyViolationError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
@@ -25,13 +31,22 @@ from kafka.errors import (
 from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
 from app.kafka.last_answers import keep_last_answers
-from app.kafka.oauth_token import OAuthToken
+from app.kafka.oauth_token import OAuthToken, TokenEndpointAway
 from app.kafka.record_batches import bound_headers
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
 
 ASK_SECONDS = 2.0
 NO_SASL = IllegalSaslStateError | UnsupportedSaslMechanismError  # the listener knows no SASL, or not this mechanism
+# What brokers say of a topic that they do not make, however often they are asked.
+NO_SUCH_TOPIC = (
+    InvalidReplicationFactorError
+    | InvalidPartitionsError
+    | InvalidConfigurationError
+    | InvalidTopicError
+    | PolicyViolationError
+)
+MOST_TEXT = 500  # characters of what a broker says
 LOGIN = "org.apache.kafka.common.security"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
@@ -198,7 +213,9 @@ def reasons(options: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except (KafkaError, OSError) as error:
-        raise failure(options, handler.error or error) from error
+        # A broker's answer says more than a connection that failed before it, to another broker.
+        why = error if isinstance(error, BrokerResponseError) else handler.error or error
+        raise failure(options, why) from error
     finally:
         log.removeHandler(handler)
         log.level, log.propagate = before
@@ -209,34 +226,53 @@ def unavailable(settings: Settings, error: BaseException) -> KappaError:
     return failure({"bootstrap_servers": settings.kafka.bootstrap_servers}, error)
 
 
-def failure(options: Mapping[str, Any], error: BaseException, what: str = "does not answer") -> KappaError:
-    """The error of a client with these options: InputError where another try would end in the same."""
-    where, text = f"Kafka at {options['bootstrap_servers']}", " ".join(str(error).split())
+def failure(options: Mapping[str, Any], error: BaseException, what: str = "") -> KappaError:
+    """The error of a client with these options: InputError where another try would end in the same. `what`: what the broker did not do."""
+    where, kind = f"Kafka at {options['bootstrap_servers']}", type(error).__name__
+    text = " ".join(str(error).split())[:MOST_TEXT]
+    refused = refusal(options, error, kind, text)
+    if refused is not None:
+        return InputError(where + refused)
+    if isinstance(error, TokenEndpointAway):
+        return ServiceUnavailable(
+            f"{where} cannot be asked ({text}); see whether it runs, or check kafka.sasl_oauth_token_url"
+        )
+    if isinstance(error, BrokerResponseError):
+        return ServiceUnavailable(
+            f"{where} {what or 'answers with an error'} ({kind}: {text}); see the log of the brokers, and try again"
+        )
+    return ServiceUnavailable(
+        f"{where} {what or 'does not answer'} ({kind}); start it, or run `kappa up` for the embedded one, or set "
+        "kafka.bootstrap_servers and kafka.security_protocol to what it is"
+    )
+
+
+def refusal(options: Mapping[str, Any], error: BaseException, kind: str, text: str) -> str | None:
+    """What a broker refuses, or we, and what to do, as a sentence goes on after its address; None where another try may end otherwise."""
     if isinstance(error, SaslAuthenticationFailedError):
         mechanism = options.get("sasl_mechanism", "SASL")
         names = (
             "sasl_oauth_client_id and its secret" if mechanism == "OAUTHBEARER" else "sasl_username and sasl_password"
         )
-        return InputError(f"{where} does not let us in by {mechanism} ({text}): check kafka.{names}")
+        return f" does not let us in by {mechanism} ({text}): check kafka.{names}"
     if isinstance(error, NO_SASL):
-        return InputError(
-            f"{where} has no sign-in by {options.get('sasl_mechanism', 'SASL')} at this address ({type(error).__name__}): check "
+        return (
+            f" has no sign-in by {options.get('sasl_mechanism', 'SASL')} at this address ({kind}): check "
             "kafka.security_protocol and kafka.sasl_mechanism"
         )
     if isinstance(error, AuthorizationError):
-        kind = type(error).__name__
-        return InputError(
-            f"{where} does not permit it ({kind}: {text}): give this user the right, see `kappa topics acls`"
+        return f" does not permit it ({kind}: {text}): give this user the right, see `kappa topics acls`"
+    if isinstance(error, NO_SUCH_TOPIC):
+        return (
+            f" makes no such topic ({kind}: {text}): set topics.* to what these brokers can have and permit, topics.replication "
+            "to at most their number"
         )
     if not_trusted(error):
-        return InputError(
-            f"{where}: no trust between the broker and us ({text}): check kafka.security_protocol, ssl_cafile and "
+        return (
+            f": no trust between the broker and us ({text}): check kafka.security_protocol, ssl_cafile and "
             "ssl_certfile, and the names and dates in both certificates"
         )
-    return ServiceUnavailable(
-        f"{where} {what} ({type(error).__name__}); start it, or run `kappa up` for the embedded one, or set "
-        "kafka.bootstrap_servers and kafka.security_protocol to what it is"
-    )
+    return None
 
 
 def kafka_connection(settings: Settings) -> Kafka:
@@ -251,7 +287,8 @@ def kafka_connection(settings: Settings) -> Kafka:
     if own.security_protocol.startswith("SASL"):
         options |= sasl_options(own)
     if own.ssl_cafile:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile)}
+        # Executors have another working directory.
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile.absolute())}
     if own.ssl_certfile and own.ssl_keyfile:
         tls_context(own)  # says which file is wrong
         options |= {

@@ -45,7 +45,7 @@ from app.kafka.offset_ranges import (
 from app.kafka.partitions import Partition
 from models.records.records import RefusedRecord
 from pipelines import failures
-from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
 
 log = structlog.get_logger()
 
@@ -271,7 +271,7 @@ class LogWatch:
                 self._found = found
             except ServiceUnavailable:
                 pass  # the jobs themselves wait for the broker
-            except (InputError, OSError) as error:
+            except (KappaError, OSError) as error:  # certificates that are being replaced are a SettingsError
                 log.warning("the state of the log cannot be compared or kept", error=str(error))
             if self._stop.wait(self._every):
                 return

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any, Self
 
+import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
@@ -16,6 +17,8 @@ from app.kafka.producer import DAY_MS, BoundedProducer
 from models.records.records import Heartbeat
 from pipelines.errors import KappaError
 from pipelines.windowing import MILLIS, WindowingConfig
+
+log = structlog.get_logger()
 
 # A compacted topic, as `rules` is, refuses records without a key, and keeps one of each: no rule may have it. Names have no control characters.
 HEARTBEAT_KEY = b"\x00heartbeat"
@@ -111,7 +114,7 @@ class Heartbeats:
         """Append the heartbeats of `due`, then or later; an error is kept in `problem` until that succeeds again."""
         try:
             if outbox.settle() > 10 * len(partitions):
-                self.problem = "earlier heartbeats are not acknowledged"
+                self._note("earlier heartbeats are not acknowledged")
                 return
             early, patience = self._wanted(consumer, partitions, due), self._clock() + STEP_SECONDS * 1000
             while early and not self._stop.is_set() and self._clock() < patience:
@@ -121,9 +124,17 @@ class Heartbeats:
                     least = min(appended[where] for where in early)
                     self._stop.wait(min(due - least, STEP_SECONDS * 1000) / 1000)
             self.beats += 1
-            self.problem = ""
+            self._note("")
         except KappaError as error:
-            self.problem = str(error)
+            self._note(str(error))
+
+    def _note(self, problem: str) -> None:
+        """Keep what is wrong; say so when it begins, and when it is over: partitions without heartbeats hold up all windows."""
+        if problem and not self.problem:
+            log.warning("heartbeats are not written, and no window closes without them", why=problem)
+        elif self.problem and not problem:
+            log.info("heartbeats are written again")
+        self.problem = problem
 
     def _wanted(self, consumer: KafkaConsumer, partitions: list[Where], due: int) -> list[Where]:
         """The partitions that get a heartbeat at `due`: all of them, or while nobody else writes mostly the first."""

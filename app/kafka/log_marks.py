@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from app.core.atomic_files import read_json_object, write_json_durably
@@ -218,8 +218,23 @@ def is_another(topic_id: str, about: Mapping[str, Any] | None) -> bool:
 
 def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """Descriptions of the topics that exist, by name."""
-    found = client.describe_topics(sorted(set(names)))
-    return {one["name"]: one for one in found if one["partitions"]}
+    return known(client.describe_topics(sorted(set(names))))
+
+
+def known(found: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Of a broker's descriptions, by name those of topics that exist. Raises KafkaError where it does not say whether one does.
+
+    A topic that we may not describe is no topic that was deleted.
+    """
+    topics_there = {}
+    for one in found:
+        error = for_code(one["error_code"])
+        if error not in (NoError, UnknownTopicOrPartitionError):
+            what = f"topic {one['name']}"
+            raise error(what)
+        if one["partitions"]:
+            topics_there[one["name"]] = one
+    return topics_there
 
 
 def epoch_of(epoch: int | None) -> int:

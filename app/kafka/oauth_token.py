@@ -7,11 +7,12 @@ import json
 import ssl
 import threading
 import time
+from http import HTTPStatus
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
-from kafka.errors import SaslAuthenticationFailedError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from app.core.no_redirect import NoRedirect
@@ -21,6 +22,11 @@ TIMEOUT_SECONDS = 10.0
 MOST_BYTES = 1 << 20
 USED_SHARE = 0.8  # of a token's life, as the Java client does
 LEAST_SECONDS = 30.0  # of a token whose answer does not say how long it lives
+AWAY = (408, 429)  # answers that say nothing of us, as do those of 500 and more
+
+
+class TokenEndpointAway(KafkaConnectionError):  # type: ignore[misc]  # kafka-python has no types
+    """The token endpoint gives no token now, and may later."""
 
 
 class OAuthToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
@@ -41,7 +47,7 @@ class OAuthToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python h
         self._token, self._until = "", 0.0
 
     def token(self) -> str:
-        """The token. Raises SaslAuthenticationFailedError where the endpoint gives none."""
+        """The token. Raises SaslAuthenticationFailedError where the endpoint refuses it, TokenEndpointAway where it does not answer."""
         with self._lock:
             if time.monotonic() >= self._until:
                 self._token, seconds = self._fetched()
@@ -56,10 +62,13 @@ class OAuthToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python h
         except HTTPError as error:
             error.close()
             msg = f"the token endpoint {self._url} answers {error.code}"
-            raise SaslAuthenticationFailedError(msg) from None
+            is_away = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code in AWAY
+            raise (TokenEndpointAway if is_away else SaslAuthenticationFailedError)(msg) from None
         except OSError as error:
-            msg = f"the token endpoint {self._url} does not answer: {getattr(error, 'reason', error)}"
-            raise SaslAuthenticationFailedError(msg) from None
+            why = getattr(error, "reason", error)
+            msg = f"the token endpoint {self._url} does not answer: {why}"
+            not_trusted = isinstance(why, ssl.SSLError)
+            raise (SaslAuthenticationFailedError if not_trusted else TokenEndpointAway)(msg) from None
         except (ValueError, KeyError, TypeError):
             msg = f"what answers at {self._url} gives no token"
             raise SaslAuthenticationFailedError(msg) from None

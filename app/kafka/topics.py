@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import NoError, TopicAlreadyExistsError, for_code
 
 from app.core.settings import INPUTS, Settings, TopicSettings
 from app.kafka.connection import open_admin
@@ -179,7 +179,9 @@ def _create(client: KafkaAdminClient, topic: Topic, replication: int) -> None:
         replication_factor=replication,
         topic_configs=topic.config,
     )
-    try:
-        client.create_topics([new])
-    except TopicAlreadyExistsError:
-        return  # another process has just created it
+    for made in client.create_topics([new], raise_errors=False)["topics"]:
+        error = for_code(made["error_code"])
+        if error not in (NoError, TopicAlreadyExistsError):  # another process may just have created it
+            what = f"topic {topic.name} with {topic.partitions} partitions, {replication} copies of each"
+            msg = f"{what}: {made['error_message'] or 'no reason given'}"
+            raise error(msg)

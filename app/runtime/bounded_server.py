@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.core.ports import is_loopback
+from app.core.ports import family_of, is_loopback
 
 MOST_CONNECTIONS = 32
 ASK_SECONDS = 5.0  # from the connection to the end of the request's headers
@@ -41,6 +41,7 @@ class BoundedServer(ThreadingHTTPServer):
         self._names = {name.lower() for name in ("localhost", address[0], *names)}
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._asking: dict[socket.socket, float] = {}
+        self.address_family = family_of(address[0])
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr
 
 from app.core.errors import SettingsError
-from app.core.ports import LOOPBACK, is_loopback, port_is_free
+from app.core.ports import LOOPBACK, asked_at, is_loopback, location, port_is_free
 from app.core.proxies import HERE
 from app.core.settings import PROJECT, Settings
 from app.core.user_name import user_name
@@ -52,11 +52,9 @@ def serve(
     `host`: the address to listen on. With `dashboard.sign_in = "code"` nobody can sign in but on loopback.
     """
     if not port_is_free(port, host):
-        msg = (
-            f"dashboard: cannot listen on {host}:{port}: it is taken, or no address of this machine; see --port, --host"
-        )
+        msg = f"dashboard: cannot listen on {location(host, port)}: it is taken, or no address of this machine; see --port, --host"
         raise KappaError(msg)
-    report(f"dashboard at http://{host}:{port}; Ctrl-C stops")
+    report(f"dashboard at http://{location(host, port)}; Ctrl-C stops")
     with served(settings, port, report, host) as (server, _):
         while not stopping.wait(0.5):
             if server.poll() is not None:
@@ -193,7 +191,7 @@ def job_addresses(settings: Settings) -> list[str]:
     """Addresses at which processes serve the health of jobs: those of `dashboard.jobs`, else that of `health.port`."""
     named = list(settings.dashboard.jobs)
     own = settings.health
-    return named or ([f"http://{own.host}:{own.port}"] if own.port else [])
+    return named or ([f"http://{location(asked_at(own.host), own.port)}"] if own.port else [])
 
 
 def as_variables(settings: Settings) -> dict[str, str]:

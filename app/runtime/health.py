@@ -19,6 +19,7 @@ import structlog
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from app.core.errors import SettingsError
+from app.core.ports import location
 from app.core.timestamps import iso_or
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.runtime.metrics import Metrics
@@ -40,7 +41,6 @@ class JobHealth:
     rows: int = 0
     lag: int = 0
     watermark: str | None = None
-    watermark_delay_seconds: float | None = None
     state_bytes: int = 0
     dropped: int = 0
     waiting_since: float | None = None  # for Elasticsearch, epoch seconds
@@ -112,7 +112,6 @@ class Health:
             job.rows += rows
             job.lag = lag_of(progress)
             job.watermark = watermark
-            job.watermark_delay_seconds = self._delay(watermark)
             job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
             job.dropped += dropped
             job.last_progress, job.waiting_since = time.monotonic(), None
@@ -133,6 +132,7 @@ class Health:
             self.metrics.series.set(self.series)
 
     def _delay(self, watermark: str | None) -> float | None:
+        """How far a watermark is behind the clock now: without records, and so without batches, it stays where it is."""
         if watermark is None or watermark.startswith("1970"):
             return None
         return self._clock() - datetime.fromisoformat(watermark).astimezone(UTC).timestamp()
@@ -171,7 +171,7 @@ class Health:
                     "rows": job.rows,
                     "lag": job.lag,
                     "watermark": job.watermark,
-                    "watermark_delay_seconds": job.watermark_delay_seconds,
+                    "watermark_delay_seconds": self._delay(job.watermark),
                     "state_bytes": job.state_bytes,
                     "dropped_by_watermark": job.dropped,
                 }
@@ -209,12 +209,23 @@ class HealthServer:
     `ask` returns the model's state of a series, or raises a KappaError.
     """
 
-    def __init__(self, health: Health, host: str, port: int, ask: Ask | None = None, names: Iterable[str] = ()) -> None:
-        """`names`: under which it answers, besides its address."""
+    def __init__(
+        self,
+        health: Health,
+        host: str,
+        port: int,
+        ask: Ask | None = None,
+        names: Iterable[str] = (),
+        setting: str = "health.port",
+    ) -> None:
+        """`names`: under which it answers, besides its address. `setting`: of the port, for people."""
         try:
             self._server = BoundedServer((host, port), _handler(health, ask), names)
         except OSError as error:
-            msg = f"health: cannot listen on {host}:{port} ({error.strerror}); set health.port to a free one"
+            msg = (
+                f"health: cannot listen on {location(host, port)} ({error.strerror}); set {setting} to a free one, and health.host to "
+                "an address of this machine"
+            )
             raise SettingsError(msg) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
 
@@ -222,7 +233,7 @@ class HealthServer:
     def address(self) -> str:
         """Where it listens."""
         host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}"
+        return f"http://{location(str(host), port)}"
 
     def close(self) -> None:
         """Close the port, whether it has begun to answer or not."""

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from app import PORTABLE_NUMPY
 from app.core import private_files
+from app.core.allowance import cores
 from app.core.errors import SettingsError
 from app.core.report import Report, silent
 from app.core.secrets import SECRET_NAMES
@@ -281,21 +282,21 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
 
 
 def master_of(settings: Settings) -> str:
-    """Spark's master. `local[*]` is a task slot for each core, and at least `LEAST_TASKS`; a task is tried `TASK_TRIES` times.
+    """Spark's master. `local[*]` is a task slot for each core that we may use, and at least `LEAST_TASKS`; a task is tried `TASK_TRIES` times.
 
     Tasks of four jobs run at the same time, and many of them wait: for Python, for Elasticsearch, for a commit. With two
     slots on two cores, jobs waited for one another. Without a number of tries a task in one process is tried once: a Python worker
     that is killed would end all jobs, and cost a start of the JVM.
     """
     own = settings.spark.master
-    slots = f"local[{max(LEAST_TASKS, os.cpu_count() or 1)}]" if own == "local[*]" else own
+    slots = f"local[{max(LEAST_TASKS, cores())}]" if own == "local[*]" else own
     one_try = re.fullmatch(r"local(?:\[(\d+)\])?", slots)
     return slots if one_try is None else f"local[{one_try[1] or 1},{TASK_TRIES}]"
 
 
 def parallelism(settings: Settings) -> dict[str, str]:
     """The default parallelism: tasks of a bounded run do not wait, so one for each core."""
-    return {"spark.default.parallelism": str(os.cpu_count() or 1)} if settings.spark.master == "local[*]" else {}
+    return {"spark.default.parallelism": str(cores())} if settings.spark.master == "local[*]" else {}
 
 
 def log_configuration() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from app.core.allowance import cores
 from app.core.timestamps import wall_clock
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.kafka.producer import BoundedProducer
@@ -118,7 +118,7 @@ def to_kafka(
     """
     with BoundedProducer(target.options) as probe:
         partitions = {topic: probe.partitions(name) for topic, name in target.topics.items()}
-    wanted = processes or (2 if simulation.expected_events > WORTH_A_PROCESS and (os.cpu_count() or 1) > 1 else 1)
+    wanted = processes or (2 if simulation.expected_events > WORTH_A_PROCESS and cores() > 1 else 1)
     sender: _Here | _Workers = _Here(target, timestamps) if wanted == 1 else _Workers(target, timestamps, wanted)
     events = beats = 0
     first = end = simulation.settings.start if begin is None else begin

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.core.allowance import cores
 from app.core.errors import StackError
 from app.simulator import logs, telemetry
 from app.simulator.disorder import LATE_MOST_MS, LATENESS_MS
@@ -107,7 +107,7 @@ class Simulation:
         most = len(self.fleet.groups)
         if wanted is not None:
             return max(1, min(wanted, most))
-        return min(os.cpu_count() or 1, most) if self.expected_events > WORTH_A_PROCESS else 1
+        return min(cores(), most) if self.expected_events > WORTH_A_PROCESS else 1
 
     def blocks(self, begin: int | None = None) -> Iterator[Block]:
         """Blocks of a minute of arrival time, in order, the same whatever the number of processes.

@@ -44,7 +44,9 @@ class Announcements:
             return rows
         found = [json.loads(text) for text in self._read(now, rows.series[announced], rows.sample[announced]).tolist()]
         changes = sorted({parsed(AnnouncedChange, one) for one in found if "client" not in one})
-        calls = sorted({parsed(AnnouncedCall, one) for one in found if "client" in one})
+        listed = [parsed(AnnouncedCall, one) for one in found if "client" in one]
+        # Of a call the last one counts: rows of a client are in the order of the log.
+        calls = sorted({(call.client, call.server): call for call in listed}.values())
         self.window = fitting(changes, CHANGE_BYTES), fitting(calls, TOPOLOGY_BYTES)
         self._count(now, changes, self.window[0])
         self._count(now, calls, self.window[1])

@@ -301,7 +301,7 @@ def note_distance(s: Floats, row: int, begins: bool, value: float, typical: floa
     """Note how far the value of a run above the alert threshold is from what was expected when it began, which is with this window if it `begins`."""
     if begins:
         s[FIRST_EXPECTED, row], s[FIRST_EXPECTED + 1, row], s[FIRST_EXPECTED + 2, row] = typical, lower, upper
-        s[col.ALERT_FARTHEST, row] = s[col.ALERT_SECOND, row] = s[col.ALERT_SCORE, row] = 0.0
+        s[col.ALERT_FARTHEST, row] = s[col.ALERT_SECOND, row] = 0.0
     distance = distance_in_widths(value, s[FIRST_EXPECTED, row], s[FIRST_EXPECTED + 1, row], s[FIRST_EXPECTED + 2, row])
     farthest = s[col.ALERT_FARTHEST, row]
     s[col.ALERT_FARTHEST, row] = max(farthest, distance)
@@ -360,7 +360,7 @@ def runs_above(
         value, typical, upper = found[VALUE, i], found[TYPICAL, i], found[UPPER, i]
         if run > 0:
             note_distance(gauges, row, begins, value, typical, found[LOWER, i], upper)
-            gauges[col.ALERT_SCORE, row] = max(gauges[col.ALERT_SCORE, row], base - found[GAP, i])
+            gauges[col.ALERT_SCORE, row] = max(0.0 if begins else gauges[col.ALERT_SCORE, row], base - found[GAP, i])
         elif not begins:
             for k in range(FIRST_EXPECTED, col.ALERT_SCORE + 1):
                 gauges[k, row] = 0.0

@@ -126,18 +126,26 @@ def rank(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]
 def _by_name(suspects: Iterable[Suspect]) -> Mapping[str, list[Suspect]]:
     """The suspects of each service, the strongest first, in order of names."""
     found: dict[str, list[Suspect]] = {}
-    for one in sorted(suspects, key=lambda s: (s.name, -s.strength, s.onset - s.delay, s.what, s.host)):
+    for one in sorted(suspects, key=place):
         found.setdefault(one.name, []).append(one)
     return found
+
+
+def place(one: Suspect) -> tuple[str, float, float, str, str, str, float, str]:
+    """Sorts suspects; no two different ones have the same place, as in what order they come is not in the log."""
+    return one.name, -one.strength, one.onset - one.delay, one.what, one.host, one.series, one.onset, one.went
 
 
 def _cause(lead: Sequence[Suspect], leads: Matrix, i: int, total: float) -> Cause:
     """One cause with its sentence."""
     one, why = lead[i], lead[i].words
     below = [lead[j].name for j in np.flatnonzero(leads[i] & ~leads[:, i]).tolist()]
+    mutual = [lead[j].name for j in np.flatnonzero(leads[i] & leads[:, i]).tolist() if j != i]
     above = int(leads[:, i].sum()) - 1
     if below:
         why += f"; it calls {below[0]}, which is strange too"
+    elif mutual:
+        why += f"; it and {mutual[0]}, which is strange too, call each other"
     elif above:
         why += f"; of what it calls nothing else is strange, and {above} of its callers are"
     return Cause(

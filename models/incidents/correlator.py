@@ -8,6 +8,8 @@ becomes part of it, whatever it is about, where incidents are so rare that chanc
 whole would count as a change and one of them does not. What many hosts begin at once is one incident of the fleet
 (`models.incidents.fleet`), apart from what some of them may have been in before. Incidents that chance may well have made are kept and
 not published (`models.incidents.budget`). What goes back to where it was before a change opens none (`models.incidents.returns`).
+Where a service has so many hosts that chance brings the same metric, level or template to another one while an incident is open, what is weak
+does not join by it any more: in a service of thousands of hosts everything would become one incident, without an end.
 A metric that is missing while its host reports joins with what begins until five minutes after it was found, however long it is missing.
 
 It fails where independent faults hit one host, or one metric of one service, at the same time, or a quiet fleet within a minute: they
@@ -20,13 +22,13 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from models.incidents.announced import Announced
-from models.incidents.budget import threshold
-from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, clusters, coincidences
-from models.incidents.members import says_missing
+from models.incidents.budget import joint, threshold
+from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, by_themselves, clusters, coincidences
+from models.incidents.members import finite, says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.incidents.returns import Returns
@@ -147,24 +149,29 @@ class Correlator:
             last = {event.id: event for event in unknown}
             returned = {name for name, event in last.items() if self._returns.has(event)}
             fresh = [event for event in unknown if not (event.id in returned or event.recurs)]
-            at_once = self._at_once(fresh, watched.population((HOST,)))
-            together = {episode for cluster in at_once if not cluster.rolls for episode in cluster.episodes}
-            self._onsets.learn(window_end, len({e.host for e in fresh if e.id not in together}))
+            at_once = self._at_once(fresh, watched)
+            begun = by_themselves(
+                fresh, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
+            )
+            self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
-            within_reach, near = self._reach(), MILLIS * self._parameters.join_seconds
+            within_reach, near = self._reach(watched), MILLIS * self._parameters.join_seconds
             least = threshold(watched, self._parameters.false_alarms_per_day)
+            strong = {
+                event.id for event in unknown if event.is_fact or joint(surprise_of_event(event), watched) >= least
+            }
             for group in linked(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
-                surprise = [self._onsets.coincidence(c, near) for c in own]
-                incident = self._home(group, own, within_reach) or self._begin(group, window_end)
+                surprise = [self._onsets.coincidence(c, max(near, MILLIS * watched.window_seconds)) for c in own]
+                incident = self._home(group, own, within_reach, strong) or self._begin(group, window_end)
                 incident.take_in(group, self._parameters, returned)
                 incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                 touched[incident.id] = incident
                 certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
                 if self._gather(incident, certain):
-                    within_reach = self._reach()
+                    within_reach = self._reach(watched)
         return sorted((i for i in touched.values() if i.members), key=age)
 
     def _gather(self, incident: OpenIncident, certain: list[Cluster]) -> bool:
@@ -188,29 +195,29 @@ class Correlator:
 
         Of an incident of the fleet they are no part: what one host did before is not what the fleet does.
         """
-        for other in [i for i in self._open if i is not incident and not (i.published or i.role)]:
+        for other in sorted((i for i in self._open if i is not incident and not (i.published or i.role)), key=age):
             for name in sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts):
                 incident.take_over(other.release(name), self._parameters)
         self._open = [i for i in self._open if i.members]
 
-    def _at_once(self, unknown: list[EpisodeEvent], in_all: int) -> list[Cluster]:
+    def _at_once(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values() if not m.is_known]
-        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, in_all)
+        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, watched.population((HOST,)))
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
         everything: list[Begun] = [*unknown, *known]
-        return found + [
-            c for c in coincidences(everything, near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)
-        ]
+        unlike = coincidences(everything, near, hosts, self._onsets, watched.window_seconds)
+        return found + [c for c in unlike if not c.episodes.isdisjoint(ids)]
 
     def _home(
         self,
         group: list[EpisodeEvent],
         own: list[Cluster],
         within_reach: Mapping[Key, list[tuple[Reach, OpenIncident]]],
+        strong: Container[str],
     ) -> OpenIncident | None:
         """The open incident that a group belongs to; None opens a new one.
 
@@ -218,24 +225,30 @@ class Correlator:
         the beginning of it: all that is in it belongs to the cluster.
         """
         if not own:
-            return oldest_touched(group, within_reach)
-        near = {i.id for i in touched_by(group, within_reach)}
+            return oldest_touched(group, within_reach, strong)
+        near = {i.id for i in touched_by(group, within_reach, strong)}
         among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
         among += [i for i in self._open if not i.role and any(i.is_within(c) for c in own)]
         return min(among, key=age, default=None)
 
-    def _reach(self) -> dict[Key, list[tuple[Reach, OpenIncident]]]:
-        """For each key, the open incidents that have it, and the latest start that touches each."""
+    def _reach(self, watched: Watched) -> dict[Key, list[tuple[Reach, OpenIncident]]]:
+        """For each key, the open incidents that have it, and the latest starts that touch each."""
         found: dict[Key, list[tuple[Reach, OpenIncident]]] = {}
+
+        def apart(role: Key) -> float:
+            often = self._onsets.rate * watched.population(role) / max(watched.tests or watched.series, 1)
+            return -math.log1p(-math.exp(-SIMULTANEOUS_NATS)) / often - watched.window_seconds if often else math.inf
+
         for incident in self._open:
-            for key, until in incident.touchable_until(self._parameters).items():
+            for key, until in incident.touchable_until(self._parameters, apart).items():
                 found.setdefault(key, []).append((until, incident))
         return found
 
     def _begin(self, group: list[EpisodeEvent], window_end: int) -> OpenIncident:
-        """Open an incident, named for the first episode of the group."""
+        """Open an incident, named for the first episode of the group; where that goes on, its first incident is over, and has that name."""
         first = min(group, key=lambda event: (event.start, *event.order))
-        name = hashlib.sha256(first.id.encode()).hexdigest()[:20]
+        of = first.id if first.status == "open" else f"{first.id}|{window_end}"
+        name = hashlib.sha256(of.encode()).hexdigest()[:20]
         incident = OpenIncident(name, window_end, first.start, window_end)
         self._open.append(incident)
         return incident
@@ -314,19 +327,27 @@ def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[
     return list(groups.values())
 
 
+def surprise_of_event(event: EpisodeEvent) -> dict[str, float]:
+    """The surprise of an episode as it opens, nats, by series."""
+    return {event.series: max(finite(event.score), finite(event.evidence))}
+
+
 def oldest_touched(
-    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]]
+    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]], strong: Container[str]
 ) -> OpenIncident | None:
     """The open incident that was opened first of those that an event of the group touches."""
-    return min(touched_by(group, reach), key=age, default=None)
+    return min(touched_by(group, reach, strong), key=age, default=None)
 
 
-def touched_by(group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]]) -> list[OpenIncident]:
-    """The open incidents that events of the group touch."""
+def touched_by(
+    group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]], strong: Container[str]
+) -> list[OpenIncident]:
+    """The open incidents that events of the group touch; `strong` are the ids of those that chance hardly makes anywhere."""
     found = []
     for event in group:
-        missing = says_missing(event.kind, event.series)
+        missing, beyond = says_missing(event.kind, event.series), event.id in strong
         for key in event.keys:
-            within = reach.get(key, [])
-            found += [i for until, i in within if event.start <= (until.missing if missing else until.any)]
+            for until, incident in reach.get(key, []):
+                if event.start <= (until.missing if missing else until.strong if beyond else until.any):
+                    found.append(incident)
     return found

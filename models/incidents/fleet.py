@@ -10,8 +10,9 @@ A host that began earlier keeps its own incident while the cluster has fewer tha
 From ten on it moves into the fleet's incident, unless its own was published.
 
 Episodes of *different* roles that begin together are a cluster where chance does not bring so many hosts together: a switch, a database or
-a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`), n hosts begin within a
-span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), and a cluster is what should happen less than once a year.
+a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`, `by_themselves`), n hosts begin
+within a span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), or a window instead of `join_seconds` where that is longer,
+and a cluster is what should happen less than once a year.
 
 Hosts that fall silent one after the other, as in a rolling restart, are a *roll*: each within `ROLL_SECONDS` of the one before, and more of
 them than chance brings together in that time once a year, by what was known before it. So are hosts that appear, and hosts whose logs stop. A
@@ -20,8 +21,10 @@ Hosts that are away by turns all day are a roll for the first hours, until that 
 
 What most of the same hosts do next, while the incident goes on, belongs to it: a rate, and the mix that follows from it.
 
-It fails where another fault than such a silence runs through a fleet slower than that: each host is an incident of its own, unless a
-service's metric, level or template holds them together. And where independent faults begin within the same minute on several hosts.
+It fails in the first hours of a fleet in which chance makes episodes all the time, as of a thousand hosts with a hundred metrics each: until
+lambda is known, they are one incident of the fleet. It fails where another fault than such a silence runs through a fleet slower than that: each
+host is an incident of its own, unless a service's metric, level or template holds them together. And where independent faults begin within the
+same minute on several hosts.
 """
 
 from __future__ import annotations
@@ -97,8 +100,8 @@ class Onsets:
     since: int = 0
     last: int = 0
 
-    def learn(self, window_end: int, begun: int) -> None:
-        """Take in the episodes that began in the window that ends at `window_end`, epoch ms, outside of clusters."""
+    def learn(self, window_end: int, begun: float) -> None:
+        """Take in how many began by themselves in the window that ends at `window_end`, epoch ms."""
         self.since = self.since or window_end
         self.number = self.number * 0.5 ** ((window_end - self.last) / 1000 / MEMORY_SECONDS) + begun
         self.last = window_end
@@ -127,6 +130,31 @@ class Onsets:
         """What is known without the last episodes, so many in so many seconds, which are not to explain themselves."""
         since = min(self.since + round(1000 * seconds), self.last)
         return Onsets(max(self.number - begun, 0.0), since, self.last)
+
+
+def by_themselves(
+    fresh: Iterable[Begun], at_once: Iterable[Cluster], rate: float, join_seconds: float, window_seconds: float
+) -> float:
+    """How many hosts begin by themselves, of episodes that begin in one window.
+
+    They are those outside of clusters, and those that a cluster has only got after twice `join_seconds`, of which at most one and three times
+    as many count as the rate, episodes a second, lets one expect in `join_seconds` (or two windows). So what happens at once is apart, and
+    adds little when it goes on; what always goes on is learnt: where chance makes an episode every few seconds, all of them are one cluster,
+    without an end. Of windows that are longer than `join_seconds` each has clusters of its own, of which so many count.
+    """
+    soon = 2_000 * join_seconds if window_seconds <= join_seconds else -1
+    begun: dict[str, int] = {}
+    for cluster in at_once:
+        for episode in () if cluster.rolls else cluster.episodes:
+            begun[episode] = max(cluster.start, begun.get(episode, cluster.start))
+    alone, late = set(), set()
+    for one in fresh:
+        start = begun.get(one.id)
+        if start is None:
+            alone.add(one.host)
+        elif one.start > start + soon:
+            late.add(one.host)
+    return len(alone) + min(len(late - alone), 1 + 3 * rate * max(join_seconds, 2 * window_seconds))
 
 
 class Onset(NamedTuple):
@@ -174,12 +202,14 @@ class Rolls:
         return cls([Onset(start, name, host, tuple(role)) for start, name, host, role in begun])
 
 
-def coincidences(begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets) -> list[Cluster]:
-    """The clusters of different roles that chance does not make, largest first."""
+def coincidences(
+    begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets, window_seconds: float = 0.0
+) -> list[Cluster]:
+    """The clusters of different roles that chance does not make, largest first. When within its window one began is not known."""
     found = []
     for own in runs([e for e in begun if e.host], join_milliseconds):
         hosts = frozenset(e.host for e in own)
-        seconds = (own[-1].start - own[0].start + join_milliseconds) / 1000
+        seconds = (own[-1].start - own[0].start + max(join_milliseconds, 1000 * window_seconds)) / 1000
         if len({e.role for e in own}) > 1 and len(hosts) >= fleet_hosts and onsets.is_no_chance(len(hosts), seconds):
             found.append(Cluster(ANY_ROLE, own[0].start, own[-1].start, hosts, frozenset(e.id for e in own)))
     return sorted(found, key=lambda c: (-len(c.hosts), c.key))

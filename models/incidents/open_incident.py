@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from models.core.calls import Call
 from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
-from models.incidents.fleet import ROLL_SECONDS, Cluster
+from models.incidents.fleet import HOST, ROLL_SECONDS, Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
 from models.incidents.replacement import Replacements
@@ -33,13 +33,17 @@ from models.records.schema import parsed, plain
 
 MILLIS = 1_000
 LINGER_SECONDS = 300  # for so long after it was found a metric that is missing is a reason to join what begins
+NEVER = (-math.inf, -math.inf, -math.inf)
 SETS = ("hosts", "services", "templates", "role_hosts", "going_on")
 
 
 class Reach(NamedTuple):
-    """The latest start, epoch ms, with which an episode touches something: any, and one that says that a metric or log is missing."""
+    """The latest start, epoch ms, with which an episode touches something: any, one that chance hardly makes anywhere, and one that says that a
+    metric or log is missing.
+    """
 
     any: float
+    strong: float
     missing: float
 
 
@@ -210,21 +214,30 @@ class OpenIncident:
         self.threshold = threshold(self.watched, limits.false_alarms_per_day)
         self.score = max(self.score, self.coincidence, joint(surprise_of(self.members.values()), self.watched))
         if self.role:
-            going_on = {m.host for m in self.members.values() if m.role == self.role and m.lasts}
-            self.most = max(self.most, len(going_on) + len(self.going_on))
+            going_on = {m.host for m in self.members.values() if self._is_going_on(m)}
+            # Others had to go before those that do what the fleet does.
+            forgotten = len(self.going_on) if len(going_on) >= limits.max_members else 0
+            self.most = max(self.most, min(len(going_on) + forgotten, len(self.role_hosts)))
             self.population = max(self.population, watched.population(self.role))
         elif self.members:
             self.population = watched.population(self._lead().role) if watched.hosts else self.population
 
     def forget(self, limits: CorrelationParameters) -> None:
-        """Keep at most `max_members`, and of what goes on `max_hosts` ids more: it is not over before they are."""
+        """Keep at most `max_members`, of a roll the hosts that are away first, and of what goes on `max_hosts` ids more: it is not over before they
+        are.
+        """
         most = limits.max_members
         if len(self.members) <= most:
             return
-        ranked = sorted(self.members.values(), key=lambda m: (not m.lasts, -m.weight, m.series, m.id))
+        first = self._is_going_on if self.rolls else lambda m: m.lasts
+        ranked = sorted(self.members.values(), key=lambda m: (not first(m), not m.lasts, -m.weight, m.series, m.id))
         self.forgotten += len(ranked) - most
         add(self.going_on, [m.id for m in ranked[most:] if m.lasts], limits.max_hosts)
         self.members = {m.id: m for m in ranked[:most]}
+
+    def _is_going_on(self, member: Member) -> bool:
+        """Whether a member does what the fleet does, and still goes on."""
+        return member.lasts and member.role == self.role
 
     def due(self, limits: CorrelationParameters) -> int:
         """When it closes, unless something comes until then."""
@@ -233,12 +246,14 @@ class OpenIncident:
         wait = max(limits.close_seconds, ROLL_SECONDS if self.rolls else 0)
         return max([self.end, *stale]) + wait * MILLIS
 
-    def touchable_until(self, limits: CorrelationParameters) -> dict[Key, Reach]:
-        """For each key, the latest start with which an episode touches a member that has it.
+    def touchable_until(self, limits: CorrelationParameters, apart: Callable[[Key], float]) -> dict[Key, Reach]:
+        """For each key, the latest start with which an episode touches a member that has it; `apart` says of a role for how long, seconds,
+        chance hardly brings another episode of it to some host.
 
         What chance may well have made is no reason to join what begins later: a weak episode that goes on touches for as long as one that
         is over, from its start. That a metric is missing goes on for up to a day where an agent has dropped or renamed it: it says no more of
-        what its host does after some minutes, but more may be missing for the same reason.
+        what its host does after some minutes, but more may be missing for the same reason. Of thousands of hosts some have the same metric
+        strange at any time: what is weak joins by it only for as long as chance hardly brings that.
         """
         until: dict[Key, Reach] = {}
         for member in self.members.values():
@@ -247,8 +262,8 @@ class OpenIncident:
             if member.lasts and member.is_partial:
                 last = min(last, member.found + MILLIS * LINGER_SECONDS)
             for key in member.keys:
-                before = until.get(key, Reach(-math.inf, -math.inf))
-                until[key] = Reach(max(last, before.any), max(missing, before.missing))
+                weak = last if key[0] == HOST else min(last, member.start + MILLIS * apart(member.role))
+                until[key] = Reach(*map(max, until.get(key, NEVER), (weak, last, missing)))
         return until
 
     @property

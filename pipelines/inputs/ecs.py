@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pipelines.inputs.fields import cut, distinct_map, let, named, point
 from pipelines.inputs.telegraf import is_number
 
-DEPTH = 6  # levels of objects that are opened; system.process.cgroup.cpu.stats.periods has that many names
+# Levels of objects that are opened: elasticsearch.node.stats.jvm.gc.collectors.old.collection.count has nine names. What is below is refused.
+DEPTH = 10
 
 # objects that describe where a document comes from: read only if the module itself is called so
 _ENVELOPE = [
@@ -65,7 +66,8 @@ _LABELS = r"^(labels|(prometheus|openmetrics)\.labels|(aws|azure)\.dimensions)\.
 _IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
 # running totals since the start of a device, process or server: how their names begin, and end
 _TOTALS = (
-    r"^(system\.(network\.(in|out)|diskio\.(read|write|io))\.[a-z]+$"
+    r"^(system\.(network\.(in|out)\.[a-z]+|diskio\.((read|write)\.[a-z]+|io\.time))$"
+    r"|(prometheus|openmetrics)\..*\.counter$"
     r"|docker\.network\.(inbound|outbound)\.|kubernetes\..*\.network\.(rx|tx)\.)"
 )
 _TOTALS_END = (".ticks", "_total", "_count", ".cpu.usage.core.ns")
@@ -105,7 +107,7 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
 
 
 def leaves(document: Column) -> Column:
-    """A variant object -> array<struct<path, value>> of what is no object, to `DEPTH` levels."""
+    """A variant object -> array<struct<path, value>> of what is no object, and of objects below `DEPTH` levels."""
     level = F.array(F.struct(F.lit("").alias("path"), document.alias("value")))
     for _ in range(DEPTH):
         level = F.flatten(F.transform(level, _opened))
@@ -116,9 +118,14 @@ def _opened(leaf: Column) -> Column:
     def name(key: Column) -> Column:
         return F.when(leaf["path"] == "", cut(key)).otherwise(cut(F.concat_ws(".", leaf["path"], cut(key))))
 
-    members = F.map_entries(F.try_variant_get(leaf["value"], "$", "map<string,variant>"))
+    members = F.map_entries(_members(leaf["value"]))
     inner = F.transform(members, lambda e: F.struct(name(e["key"]).alias("path"), e["value"].alias("value")))
     return F.coalesce(inner, F.array(leaf))
+
+
+def _members(value: Column) -> Column:
+    """What is in an object; null for any other value."""
+    return F.try_variant_get(value, "$", "map<string,variant>")
 
 
 def _labels(found: Column) -> Column:
@@ -136,8 +143,9 @@ def _measured(leaf: Column, module: Column) -> Column:
     def chosen(top: Column) -> Column:
         return F.coalesce((top == module) | (top == "process") & (module == "system"), ~top.isin(*_ENVELOPE))
 
+    # an object that was not opened is no number either: it is refused where points are checked
     return (
         let(F.substring_index(leaf["path"], ".", 1), chosen)
-        & is_number(leaf["value"])
+        & (is_number(leaf["value"]) | _members(leaf["value"]).isNotNull())
         & ~F.substring_index(leaf["path"], ".", -1).isin(*_IDENTITIES)
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -316,8 +318,8 @@ class EpisodeEventBuffer:
 
     def watched_at(self, window_end: int) -> Watched:
         """How much was watched in a window that every shard has closed."""
-        found = [[one for watermark, one in known if watermark <= window_end] for known in self.watched.values()]
-        return total(known[-1] for known in found if known)
+        counts = [(known, bisect_right(known, window_end, key=itemgetter(0))) for known in self.watched.values()]
+        return total(known[at - 1][1] for known, at in counts if at)
 
     def cut(self, watermarks: Mapping[int, int], waiting: dict[tuple[int, str, str, int], str]) -> EpisodeEventBuffer:
         """A buffer that knows of each shard up to a watermark, with the given events."""

@@ -172,6 +172,19 @@ def test_a_shard_passes_on_what_was_announced_in_the_window_and_scores_the_rest(
     assert (detector.watched.changes, detector.watched.topology) == ([], [])
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_of_a_call_that_is_announced_twice_in_a_window_the_last_one_counts(removed: bool) -> None:
+    """As when somebody ends all calls and announces those of today."""
+    detector, known = ShardDetector(DetectorParameters()), Announced(calls=[("web", "cart")])
+    texts = [
+        json.dumps(plain(AnnouncedCall("web", "cart", is_removed))) for is_removed in (removed, not removed, removed)
+    ]
+    detector.step(at(0), rows(*texts))
+    assert detector.watched.topology == [AnnouncedCall("web", "cart", removed)]
+    known.learn(at(0), detector.watched)
+    assert known.calls == ([] if removed else [("web", "cart")])
+
+
 def test_what_a_watermark_message_has_no_room_for_is_counted_in_a_letter() -> None:
     detector = ShardDetector(DetectorParameters())
     changes = [AnnouncedChange(at(0), "other", f"{i:04d}" + "s" * 250, comment="c" * 200) for i in range(500)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -83,6 +84,15 @@ def test_the_metric_named_is_the_strongest_and_the_sentence_says_why() -> None:
     assert rank([]) == []
 
 
+def test_of_services_that_call_each_other_none_is_said_to_call_nothing_strange() -> None:
+    first, second, caller = rank(
+        [strange("a", 2.0), strange("b", 3.0), strange("web", 9.0)], [("a", "b"), ("b", "a"), ("web", "a")]
+    )
+    assert first.why.endswith("; it and a, which is strange too, call each other")
+    assert second.why.endswith("; it and b, which is strange too, call each other")
+    assert caller.why.endswith("; it calls a, which is strange too")
+
+
 NAMES = st.sampled_from("abcdef")
 SUSPECTS = st.lists(st.builds(strange, NAMES, st.floats(0, 100), st.floats(0, 100)), max_size=12)
 
@@ -91,11 +101,12 @@ SUSPECTS = st.lists(st.builds(strange, NAMES, st.floats(0, 100), st.floats(0, 10
 def test_order_of_what_is_given_changes_nothing(
     suspects: list[Suspect], calls: list[tuple[str, str]], random: Random
 ) -> None:
-    once = services(*suspects, calls=tuple(calls))
+    suspects = [replace(one, series=f"template/vm-1/{one.service}/ERROR/{i}") for i, one in enumerate(suspects)]
+    once = rank(suspects, calls)
     random.shuffle(suspects)
     random.shuffle(calls)
-    assert services(*suspects, calls=tuple(calls)) == once
-    assert sorted(once) == sorted({s.service for s in suspects})
+    assert rank(suspects, calls) == once
+    assert sorted(cause.service for cause in once) == sorted({s.service for s in suspects})
 
 
 def test_an_incident_says_who_is_likely_the_cause_and_whence_it_knows() -> None:

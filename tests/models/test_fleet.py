@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from scipy.stats import poisson
-from support.incident_stories import at, brief, episode_event, incidents_of
+from support.incident_stories import at, brief, episode_event, incidents_of, play
 
 from models.incidents.correlator import Correlator
 from models.incidents.fleet import Cluster, Onsets, clusters
@@ -15,6 +16,7 @@ from models.records.records import EpisodeEvent, Watched, total
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0
+WEAK: dict[str, Any] = {"evidence": 12.0, "score": 12.0}
 
 
 def test_a_thousand_hosts_are_one_incident_with_honest_counts() -> None:
@@ -302,6 +304,22 @@ def test_a_rolling_restart_is_one_incident_that_is_no_worse_than_what_is_away_at
     assert last.reason.startswith("40 of 1,200 hosts one after the other: h02: it is strange")
 
 
+def test_what_else_goes_on_on_the_hosts_of_a_roll_makes_none_of_them_be_away() -> None:
+    """Each of them has more that is strange for an hour than the incident remembers."""
+    story = []
+    for n in range(20):
+        story += silent(f"h{n:02}", DAY + 9 * n, 5)
+        for metric in range(5):
+            series = f"gauge/h{n:02}/s{n}/m{metric}"
+            story += [
+                episode_event(series, DAY + 9 * n, **WEAK),
+                episode_event(series, DAY + 400, "close", start=DAY + 9 * n, **WEAK),
+            ]
+    *_, last = incidents_of(story, until=DAY + 400, watched=WATCHED, max_members=40)
+    assert (last.scope, last.affected, last.severity) == ("fleet", 20, "major")
+    assert last.reason.startswith("20 of 1,200 hosts one after the other: ")
+
+
 def test_a_roll_goes_on_after_its_state_was_saved() -> None:
     story = silent("a", 1, 5)
     for n in range(12):
@@ -383,3 +401,73 @@ def test_an_incident_that_the_fleet_has_emptied_takes_in_nothing_more() -> None:
     closed = [i for i in incidents if i.status == "close"]
     assert {i.id for i in incidents} == {i.id for i in closed}
     assert sum(i.novelties for i in closed) == len(story) / 2
+
+
+def by_chance(windows: int, a_window: float) -> list[EpisodeEvent]:
+    """Weak episodes of nine minutes, of any of ten metrics of a thousand hosts with ten services."""
+    chance, story = Random(7), []
+    for window in range(1, windows + 1):
+        for _ in range(int(a_window) + (chance.random() < a_window % 1)):
+            host = chance.randrange(1_000)
+            name = f"gauge/h{host:03}/s{host % 10}/m{chance.randrange(10)}"
+            story.append(episode_event(name, window, score=11.0, evidence=11.0))
+            story.append(episode_event(name, window + 54, "close", start=window, score=11.0, evidence=11.0))
+    return story
+
+
+BUSY = Watched(series=100_000, hosts=1_000, window_seconds=10, services={f"s{i}": 100 for i in range(10)})
+
+
+def test_what_chance_makes_all_the_time_is_learnt_though_it_never_pauses() -> None:
+    """An episode in each window, as of 100,000 metrics with 0.6 a week each: no two are a minute apart, so all are one run."""
+    correlator = Correlator(CorrelationParameters())
+    play(correlator, by_chance(240, 1.0), 240, BUSY)
+    # an hour with one episode is believed beforehand
+    assert 100 < 3_600 * correlator._onsets.rate < 360 * 240 / (360 + 240)
+
+
+def test_what_chance_makes_in_each_window_is_learnt_where_windows_are_longer_than_what_is_at_once() -> None:
+    """Ten hosts in each window of five minutes."""
+    correlator, watched, minutes = Correlator(CorrelationParameters()), replace(BUSY, window_seconds=300), 60_000
+    for window in range(1, 61):
+        names = [f"gauge/h{(7 * window + n) % 1_000:03}/s{n}/m{window % 9}" for n in range(10)]
+        end = at(0) + 5 * minutes * window
+        events = [replace(episode_event(name, 0, score=11.0, evidence=11.0), id=f"{name}{window}") for name in names]
+        found = correlator.step(end, [replace(e, start=end - 5 * minutes, window_end=end) for e in events], watched)
+    assert 60 < 3_600 * correlator._onsets.rate < 120
+    assert [i for i in found if i.status == "open"] == []
+
+
+def test_what_always_begins_is_no_incident_of_the_fleet_once_that_is_known() -> None:
+    correlator = Correlator(CorrelationParameters())
+    correlator._onsets = Onsets(number=4 * 360.0, since=at(-4 * 360), last=at(0))
+    assert play(correlator, by_chance(180, 1.0), 180, BUSY) == []
+    assert 3_600 * correlator._onsets.rate == pytest.approx(300, rel=0.1)
+
+
+def test_an_event_of_the_fleet_hardly_changes_what_begins_by_itself() -> None:
+    rates = []
+    for seconds in (0, 120, 900):
+        correlator = Correlator(CorrelationParameters())
+        correlator._onsets = Onsets(number=5.0, since=at(-2_000), last=at(-100))
+        story = [
+            episode_event(f"gauge/h{n:03}/s{n % 7}/m{n % 3}", 1 + n * seconds // 1_000 // 10) for n in range(1_000)
+        ]
+        play(correlator, story, 100, BUSY)
+        rates.append(3_600 * correlator._onsets.rate)
+    assert max(rates[:2]) < 1
+    assert rates[2] < 18, "a thousand hosts, but no more than some of each window"
+
+
+@pytest.mark.parametrize(("hosts", "score", "joins"), [(5_000, 12.0, False), (5_000, 60.0, True), (50, 12.0, True)])
+def test_what_chance_brings_to_some_host_of_a_service_joins_no_incident_by_its_metric(
+    hosts: int, score: float, joins: bool
+) -> None:
+    """An episode each two seconds among 500,000 series: in a service of 5,000 hosts each metric has one every three minutes."""
+    watched = Watched(series=500_000, hosts=5_000, window_seconds=10, services={"node": hosts})
+    correlator = Correlator(CorrelationParameters())
+    correlator._onsets = Onsets(number=86_400 / 2 / math.log(2), since=at(-9 * 8_640), last=at(0))
+    story = [episode_event("gauge/a/node/load", 1, score=80.0, evidence=80.0)]
+    story += [episode_event("gauge/b/node/load", 61, score=score, evidence=score)]
+    *_, last = play(correlator, story, 62, watched)
+    assert (last.id, last.hosts) == (correlator._open[0].id, ["a", "b"] if joins else ["a"])

@@ -1,6 +1,7 @@
 """Incidents: stories of a fleet, events on the left, what is published about incidents on the right."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,6 +129,14 @@ def test_an_episode_without_a_word_counts_as_ended_when_it_is_stale() -> None:
 def test_the_end_of_an_episode_that_went_stale_opens_nothing() -> None:
     story = [episode_event(CPU, 1), episode_event(CPU, 30, "close", start=1)]
     assert brief(incidents_of(story, stale_seconds=100)) == [(1, "open", "anomaly"), (17, "close", "anomaly")]
+
+
+def test_an_episode_that_went_stale_and_goes_on_is_another_incident() -> None:
+    """As of a host that sends more than it may for weeks, and then half as much again."""
+    story = [episode_event(CPU, 1), episode_event(CPU, 30, "update", start=1), episode_event(CPU, 35, "close", start=1)]
+    first, over, second, again = incidents_of(story, until=60, stale_seconds=100)
+    assert [i.status for i in (first, over, second, again)] == ["open", "close", "open", "close"]
+    assert first.id == over.id != second.id == again.id
 
 
 @pytest.mark.parametrize("kind", ["change", "new", "anomaly"])
@@ -448,6 +457,39 @@ def test_saving_and_resuming_equals_one_pass(watched: Watched, story: list[Episo
     assert second.dump() == whole.dump()
 
 
+def resumed(story: list[EpisodeEvent], pause: int, until: int, **parameters: Any) -> list[Any]:
+    """What is published of a story from after a pause on, by a correlator that was saved and loaded then."""
+    limits = CorrelationParameters(**parameters)
+    first = Correlator(limits)
+    play(first, [e for e in story if e.window_end <= at(pause)], pause, WATCHED)
+    second = Correlator.load(first.dump(), limits)
+    later = {w: [e for e in story if e.window_end == at(w)] for w in range(pause + 1, until + 1)}
+    return [i for w, events in later.items() for i in second.step(at(w), events, WATCHED)]
+
+
+def test_a_restart_does_not_change_which_of_two_alike_is_named_as_the_cause() -> None:
+    story = [
+        replace(episode_event(f"template/a/web/ERROR/{name}", 1, kind="new", part="new template"), id=own)
+        for name, own in (("1a", "z"), ("2b", "y"))
+    ]
+    story += [episode_event(f"gauge/a/web/queue{window}", window, strength=0.5) for window in (1, 4)]
+    whole = [i for i in incidents_of(story, until=9, watched=WATCHED) if i.window_end > at(2)]
+    assert whole[0].causes[0].series == "template/a/web/ERROR/1a"
+    assert resumed(story, 2, 9) == whole
+
+
+def test_a_restart_does_not_change_what_there_is_room_for_in_an_incident() -> None:
+    """Two weak episodes begin in one window, the later one on the host whose name is first, before something strong on both hosts."""
+    story = [
+        episode_event(f"template/{host}/{service}/INFO/{text}", 6, start=start, template=text, **WEAK)
+        for host, service, text, start in (("a", "x", "one", 5), ("b", "y", "two", 4))
+    ]
+    story += [episode_event(f"gauge/{host}/web/latency", 20, score=60.0, evidence=60.0) for host in "ab"]
+    whole = [i for i in incidents_of(story, until=30, watched=WATCHED, max_shown=1) if i.window_end > at(9)]
+    assert [(i.novelties, i.templates) for i in whole] == [(4, ["two"])]
+    assert resumed(story, 9, 30, max_shown=1) == whole
+
+
 @known_or_not
 @given(story=stories())
 def test_steps_of_windows_without_statements_change_nothing(watched: Watched, story: list[EpisodeEvent]) -> None:
@@ -457,10 +499,10 @@ def test_steps_of_windows_without_statements_change_nothing(watched: Watched, st
     assert found == incidents_of(story, until=50, watched=watched, stale_seconds=100)
 
 
-@given(stories())
-def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[EpisodeEvent]) -> None:
+@given(stories(), st.sampled_from((20, 200)))
+def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[EpisodeEvent], stale: int) -> None:
     by_id: dict[str, list[str]] = {}
-    for incident in incidents_of(story, until=100, stale_seconds=200, close_seconds=200):
+    for incident in incidents_of(story, until=100, stale_seconds=stale, close_seconds=stale):
         by_id.setdefault(incident.id, []).append(incident.status)
     for statuses in by_id.values():
         assert statuses[0] == "open"

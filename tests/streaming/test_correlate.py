@@ -307,3 +307,13 @@ def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
 def test_a_buffer_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="format"):
         EpisodeEventBuffer.load(b'{"format": 99}')
+
+
+def test_of_many_windows_that_are_taken_at_once_each_has_what_was_watched_then() -> None:
+    buffer, windows = EpisodeEventBuffer(shards=4), 600
+    for window in range(windows):
+        for shard in range(4):
+            buffer.add_watermark(shard, at(window), Watched(series=1_000 + window, hosts=10, window_seconds=10.0))
+        buffer.add_event(json.dumps(event("a", window)))
+    found = [watched.series for _, _, watched in buffer.take()]
+    assert found == [4 * (1_000 + window) for window in range(windows)]

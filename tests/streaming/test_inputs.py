@@ -115,6 +115,8 @@ def prometheus(value: str, **labels: str) -> str:
     return json.dumps({"timestamp": AT, "value": value, "name": name, "labels": tags})
 
 
+JVM = {"mem": {"heap": {"used": {"bytes": 7}}}, "gc": {"collectors": {"old": {"collection": {"ms": 9}}}}}
+
 GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
     "flat": (flat(), {("gauge/h/s/m", 1.5)}),
     "flat, no service": (flat(service__name=...), {("gauge/h//m", 1.5)}),
@@ -149,6 +151,22 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
         metricbeat("system", system={"network": {"name": "eth0", "in": {"bytes": 7}}}, labels={"zone": "a"}),
         {("counter/h/system/system.network.in.bytes{interface=eth0,zone=a}", 7.0)},
     ),
+    "Metricbeat, disks: totals, and what is under way": (
+        metricbeat("system", system={"diskio": {"name": "sda", "io": {"time": 5, "ops": 3}, "write": {"count": 7}}}),
+        {
+            ("counter/h/system/system.diskio.io.time{disk=sda}", 5.0),
+            ("gauge/h/system/system.diskio.io.ops{disk=sda}", 3.0),
+            ("counter/h/system/system.diskio.write.count{disk=sda}", 7.0),
+        },
+    ),
+    "Metricbeat, as deep as its modules are": (
+        metricbeat("elasticsearch", elasticsearch={"node": {"stats": {"jvm": JVM, "indices": {"docs": {"count": 3}}}}}),
+        {
+            ("gauge/h/elasticsearch/elasticsearch.node.stats.indices.docs.count", 3.0),
+            ("gauge/h/elasticsearch/elasticsearch.node.stats.jvm.mem.heap.used.bytes", 7.0),
+            ("gauge/h/elasticsearch/elasticsearch.node.stats.jvm.gc.collectors.old.collection.ms", 9.0),
+        },
+    ),
     "Metricbeat, of a process": (
         metricbeat(
             "system", process={"name": "p", "pid": 9, "cpu": {"pct": 0.5}}, system={"process": {"fd": {"open": 3}}}
@@ -162,6 +180,14 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
     "Metricbeat, labels of what Prometheus scrapes": (
         metricbeat("prometheus", prometheus={"labels": {"code": "200"}, "metrics": {"http_requests_total": 3}}),
         {("counter/h/prometheus/prometheus.metrics.http_requests_total{code=200}", 3.0)},
+    ),
+    "Elastic Agent, what Prometheus scrapes with its types": (
+        metricbeat("prometheus", prometheus={"alloc_bytes_total": {"counter": 3, "rate": 1}, "up": {"value": 1}}),
+        {
+            ("counter/h/prometheus/prometheus.alloc_bytes_total.counter", 3.0),
+            ("gauge/h/prometheus/prometheus.alloc_bytes_total.rate", 1.0),
+            ("gauge/h/prometheus/prometheus.up.value", 1.0),
+        },
     ),
     "Metricbeat, one of many queues": (
         metricbeat("rabbitmq", rabbitmq={"vhost": "v", "queue": {"name": "q", "messages": {"total": {"count": 7}}}}),
@@ -438,6 +464,17 @@ def test_good_points_of_a_record_are_kept_beside_one_reason(spark: SparkSession)
     assert sorted((r["series"] or "", r["reason"] or "") for r in rows) == [
         ("", "value is not a number: NaN"),
         ("gauge/h/s/g", ""),
+    ]
+
+
+def test_numbers_deeper_than_objects_are_opened_are_refused_beside_the_others(spark: SparkSession) -> None:
+    deep: dict[str, Any] = {"b": 7}
+    for _ in range(10):
+        deep = {"a": deep}
+    (rows,) = points(spark, [metricbeat("system", system={"load": {"1": 0.5}} | deep)]).values()
+    assert sorted((r["series"] or "", r["reason"] or "") for r in rows) == [
+        ("", "value is not a number: {a:{b:7}}"),
+        ("gauge/h/system/system.load.1", ""),
     ]
 
 

@@ -17,9 +17,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.collector.collector import MOST_DEVICES, MachineMetrics, collect, encoded, first_devices, observed
+from app.collector.collector import (
+    MOST_DEVICES,
+    MOST_MOUNTS,
+    MachineMetrics,
+    collect,
+    encoded,
+    first_devices,
+    is_image,
+    observed,
+)
 from app.collector.links import led_to
-from app.collector.log_tail import LONGEST_LINE, LogTail, level_of, log_event, opened
+from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, level_of, log_event, opened
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -60,6 +69,13 @@ def test_of_many_devices_those_with_hardware_are_measured_and_the_others_by_name
     found = first_devices([*containers, "eth0", "ens3"], lambda name: name.startswith("e"))
     assert found == [*containers[: MOST_DEVICES - 2], "ens3", "eth0"]
     assert first_devices(["b", "a"], lambda _: False) == ["a", "b"]
+
+
+def test_of_many_mounts_images_as_snaps_are_come_after_disks() -> None:
+    mounts = {f"/snap/core/{n}": f"/dev/loop{n}" for n in range(2 * MOST_MOUNTS)} | {"/": "", "/srv": "/dev/sdb1"}
+    found = first_devices(mounts, lambda name: not is_image(mounts[name]), MOST_MOUNTS)
+    assert len(found) == MOST_MOUNTS
+    assert (found[0], found[-1]) == ("/", "/srv")
 
 
 def test_readings_cover_the_machine_and_say_what_is_cumulative() -> None:
@@ -158,6 +174,42 @@ def test_rotation_by_renaming_loses_and_doubles_nothing(tmp_path: Path, pattern:
     assert sorted(texts(tail)) == ["2", "3", "last without end"]
     append(log, "4\n")
     assert texts(tail) == ["4"]
+
+
+def test_what_is_written_to_a_renamed_file_until_its_writer_opens_the_new_one_is_read(tmp_path: Path) -> None:
+    log, old, now = tmp_path / "a.log", tmp_path / "a.log.1", 0.0
+    append(log, "1\n")
+    tail = LogTail([str(log)], from_start=True, clock=lambda: now)
+    assert texts(tail) == ["1"]
+    log.rename(old)
+    append(log, "")
+    for now, line in ((0.0, "2"), (0.5, "3"), (LEFT_SECONDS - 1.0, "4")):  # noqa: B007 - it is the tail's clock
+        assert texts(tail) == []
+        append(old, f"{line}\n")
+        assert texts(tail) == [line]
+    append(old, "unfinished")
+    assert texts(tail) == []
+    now += LEFT_SECONDS - 1
+    assert texts(tail) == []
+    now += 1
+    assert texts(tail) == ["unfinished"]
+    append(old, " and no longer followed\n")
+    append(log, "5\n")
+    assert texts(tail) == ["5"]
+    tail.close()
+
+
+def test_a_file_in_the_place_of_a_renamed_one_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, "1\n")
+    tail = LogTail([str(log)], from_start=True)
+    assert texts(tail) == ["1"]
+    log.rename(tmp_path / "a.log.1")
+    log.symlink_to(log)
+    for line in ("2", "3"):
+        append(tmp_path / "a.log.1", f"{line}\n")
+        assert (texts(tail), list(tail.unreadable)) == ([line], [str(log)])
+    tail.close()
 
 
 def test_a_line_cut_off_by_deletion_is_given_when_the_file_is_gone(tmp_path: Path) -> None:

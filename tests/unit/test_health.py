@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -21,9 +23,14 @@ from support.distribution_programs import program
 
 from app.core.distribution import DISTRIBUTION
 from app.core.errors import SettingsError
-from app.core.settings import HealthSettings, KafkaSettings, Settings
+from app.core.ports import port_is_free
+from app.core.report import silent
+from app.core.settings import EarlySettings, HealthSettings, KafkaSettings, Settings
+from app.early.metrics import LaneHealth
+from app.runtime.dashboard import job_addresses
 from app.runtime.health import Health, HealthServer
 from app.runtime.jobs import JobSelection
+from app.runtime.served_health import addresses
 from app.runtime.supervise import run_until_stopped
 from pipelines.consumer_lag import lag_of
 
@@ -187,6 +194,15 @@ def test_promtool_has_nothing_to_say_about_names_and_units() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_watermark_that_stays_falls_behind_the_clock_while_a_job_finds_nothing_to_do() -> None:
+    times = itertools.count(NOW, 600.0)
+    health = Health(60, clock=lambda: next(times))
+    health.on_progress("extract", progress())
+    before = exposed(health)["kappa_watermark_delay_seconds", "extract"]
+    health.on_idle("extract")
+    assert exposed(health)["kappa_watermark_delay_seconds", "extract"] >= before + 600
+
+
 @pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z"])
 def test_a_watermark_that_is_not_known_yet_has_no_delay(watermark: str | None) -> None:
     health = Health(60, clock=lambda: NOW)
@@ -303,12 +319,37 @@ def test_the_server_gives_metrics_as_text_and_404_for_the_rest() -> None:
         assert get(server.address + "/")[0] == 404
 
 
-def test_a_port_that_is_taken_is_one_line_that_names_it() -> None:
+def test_a_port_that_is_taken_is_one_line_that_names_it_and_its_setting(tmp_path: Path) -> None:
     with HealthServer(Health(60), "127.0.0.1", 0) as server:
         port = int(server.address.rsplit(":", 1)[1])
         with pytest.raises(SettingsError) as error:
             HealthServer(Health(60), "127.0.0.1", port)
+        lane = Settings(home=tmp_path, early=EarlySettings(enabled=True, port=port))
+        with pytest.raises(SettingsError, match=r"set early\.port to a free one"):
+            LaneHealth(lane).server(lane, silent)
     assert re.fullmatch(rf"health: cannot listen on 127\.0\.0\.1:{port} \(.+\); set health\.port .*", str(error.value))
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_an_address_of_ipv6_is_listened_on_and_asked(host: str, tmp_path: Path) -> None:
+    with HealthServer(Health(60), host, 0) as server:
+        port = int(server.address.rpartition(":")[2])
+        assert server.address == f"http://[{host}]:{port}"
+        assert not port_is_free(port, host)
+        settings = Settings(home=tmp_path, health=HealthSettings(host=host, port=port))
+        (asked,) = addresses(settings)
+        assert job_addresses(settings) == [asked] == [f"http://[::1]:{port}"]
+        assert get(asked + "/healthz")[0] == 200
+    assert port_is_free(port, host)
 
 
 def test_jobs_whose_port_is_taken_are_refused_before_anything_is_started(tmp_path: Path) -> None:

@@ -162,6 +162,17 @@ def test_spark_gets_a_wrapped_java_where_the_users_own_is_too_old(
 
 
 @pytest.mark.stack
+def test_spark_gets_a_wrapped_java_where_the_users_own_lacks_the_module_that_it_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that was made for less, as that of the wheel is: Spark's JVM would not start."""
+    own = server_java().parent.parent
+    monkeypatch.setenv("JAVA_HOME", str(own))
+    monkeypatch.setenv("PATH", str(own / "bin"))
+    assert spark_java_home(tmp_path) == tmp_path / "java-home"
+
+
+@pytest.mark.stack
 @pytest.mark.parametrize(
     "module",
     [["--add-modules=jdk.incubator.vector"], ["--add-modules", "jdk.incubator.vector"]],

@@ -6,10 +6,12 @@ import csv
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -154,6 +156,32 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     assert scored(tmp_path, file, *about) == scored(tmp_path, text, *about)
 
 
+def test_an_index_of_pandas_is_a_column_as_any_other(tmp_path: Path) -> None:
+    table, file = pd.DataFrame({"when": pd.to_datetime(stamps(len(STEP))), "v": STEP}), tmp_path / "in.parquet"
+    about = ("--value", "v", "--timestamp", "when")
+    table.to_parquet(file)
+    as_column = scored(tmp_path, file, *about)
+    for index in ("when", "v"):
+        table.set_index(index).to_parquet(file)
+        assert scored(tmp_path, file, *about) == as_column
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_of_parquet_are_times_of_a_test_whatever_their_unit(tmp_path: Path, unit: str) -> None:
+    since, file = pd.to_timedelta([60 * k for k in range(len(STEP))], unit="s"), tmp_path / "in.parquet"
+    pq.write_table(pa.table({"time": pa.array(since).cast(pa.duration(unit)), "v": STEP}), file)
+    made = json.loads(run(str(file), "--value", "v", "--json").stdout)
+    assert (made["period_seconds"], made["first_novelties"][0]["time"]) == (60, "+2:40:00")
+
+
+def test_an_empty_line_of_a_single_column_is_a_missing_value(tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text("v\n" + "".join("\n" if k == 40 else f"{value}\n" for k, value in enumerate(STEP)))
+    found = scored(tmp_path, file, "--value", "v", "--period", "300")
+    assert [k for k, row in enumerate(found) if row["kind"] == "missing"] == [40]
+    assert found[160]["novelty"] == "1"
+
+
 def test_a_value_that_is_missing_has_a_row_that_says_nothing(tmp_path: Path) -> None:
     holes = {40: "", 41: "NaN", 90: "null", 91: "inf"}
     values = [holes.get(k, value) for k, value in enumerate(STEP)]
@@ -178,6 +206,8 @@ def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
 
     v = ("--value", "v")
     assert "is empty" in refused(file(""), *v)
+    assert "or its first line is" in refused(file("\nv\n1\n"), *v)
+    assert "it has ts, ' v'" in refused(file("ts, v\n1,2\n"), *v)
     assert "has no rows" in refused(file("v\n"), *v)
     assert "no column 'v'; it has a, b" in refused(file("a,b\n1,2\n"), *v)
     assert "no column like 'm*'" in refused(file("a,b\n1,2\n"), "--values", "m*")
@@ -261,6 +291,20 @@ def test_times_before_1970_are_refused(tmp_path: Path) -> None:
     assert "row 0, is of a time before 1970" in refused(str(file), "--value", "v")
 
 
+@pytest.mark.parametrize(("year", "what"), [(1600, "before 1970"), (2300, "after 2199"), (9999, "after 2199")])
+def test_times_that_no_record_may_have_are_refused_in_parquet_as_well(tmp_path: Path, year: int, what: str) -> None:
+    when = [datetime(year, 1, 1, tzinfo=UTC), datetime(2026, 1, 5, tzinfo=UTC)]
+    pq.write_table(
+        pa.table({"time": pa.array(when, pa.timestamp("us", "UTC")), "v": [1.0, 2.0]}), tmp_path / "in.parquet"
+    )
+    assert f"row 0, is of a time {what}" in refused(tmp_path / "in.parquet", "--value", "v")
+
+
+def test_the_column_of_times_may_be_the_one_of_values(tmp_path: Path) -> None:
+    file = written(tmp_path, {"time": [1_767_571_200 + 60 * k for k in range(40)]})
+    assert len(scored(tmp_path, file, "--value", "time", "--timestamp", "time")) == 40
+
+
 def test_times_that_are_not_read_are_mentioned(tmp_path: Path) -> None:
     answer = run(
         str(written(tmp_path, {"time": stamps(len(STEP)), "v": STEP})), "--value", "v", "--period", "60", "--json"
@@ -270,7 +314,15 @@ def test_times_that_are_not_read_are_mentioned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("begin", "what"),
-    [(b"\x1f\x8b\x08\x00", "unpack it"), (b"PK\x03\x04", "save it as CSV"), ("t,v\n".encode("utf-16"), "UTF-16")],
+    [
+        (b"\x1f\x8b\x08\x00", "gzip: unpack it"),
+        (b"BZh91AY&SY\xfb", "bzip2: unpack it"),
+        (b"\xfd7zXZ\x00", "xz: unpack it"),
+        (b"(\xb5/\xfd\x24", "zstd: unpack it"),
+        (b"PK\x03\x04", "save it as CSV"),
+        ("t,v\n".encode("utf-16"), "UTF-16"),
+        ("t,\u00b0C\n".encode("latin-1"), "not UTF-8: save it as UTF-8"),
+    ],
 )
 def test_files_of_other_kinds_are_named(tmp_path: Path, begin: bytes, what: str) -> None:
     file = tmp_path / "in.csv"

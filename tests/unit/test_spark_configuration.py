@@ -14,8 +14,10 @@ from app.cli.main import app
 from app.core.errors import SettingsError
 from app.core.secrets import is_secret
 from app.core.settings import PROJECT, Settings
+from app.kafka.connection import kafka_connection
 from app.runtime import spark
 from app.runtime.spark import configuration, master_of, properties
+from app.search.connection import elasticsearch_connection
 
 JARS = PROJECT / ".kappa" / "jars"
 
@@ -44,6 +46,24 @@ def test_executors_elsewhere_are_told_where_the_modules_are_and_get_the_same_oth
     assert any(
         Path(jar).parent.name == "own" for jar in cluster["spark.jars"].split(",")
     )  # our classes go with the rest
+
+
+def test_files_of_certificates_are_named_from_the_root_as_executors_have_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ca.pem").touch()
+    own = {"ca_certs": "ca.pem", "client_cert": "me.pem", "client_key": "me.key", "url": "https://search.example.net"}
+    made = Settings(
+        home=tmp_path,
+        kafka={"bootstrap_servers": "k:9093", "security_protocol": "SSL", "ssl_cafile": "ca.pem"},  # type: ignore[arg-type]
+        elasticsearch=own,  # type: ignore[arg-type]
+    )
+    search = elasticsearch_connection(made)
+    assert kafka_connection(made).options["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert [search.ca_certs, search.client_cert, search.client_key] == [
+        str(tmp_path / name) for name in ("ca.pem", "me.pem", "me.key")
+    ]
 
 
 def test_java_options_hold_in_a_folder_whose_name_has_spaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -193,6 +195,22 @@ def test_status_says_why_a_stack_gave_up_until_it_is_started_again_or_taken_down
     assert not stack.down(tmp_path)
     assert shown(tmp_path).splitlines()[0].endswith(": stopped")
     assert json.loads(shown(tmp_path, "--json"))["reason"] is None
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="its /proc")
+def test_a_clock_that_is_set_makes_no_other_process_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack would end with an owner that goes on, and `kappa down` would find none."""
+    me = ProcessId.of(os.getpid())
+    for file in Path("/proc").iterdir():
+        if file.name != "stat":
+            (tmp_path / file.name).symlink_to(file)
+    later = re.sub(r"btime (\d+)", lambda found: f"btime {int(found[1]) + 3600}", Path("/proc/stat").read_text())
+    (tmp_path / "stat").write_text(later)  # all that differs once the clock was set
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    assert me.alive()
+    assert ProcessId.of(os.getpid()) == me
+    assert not replace(me, started=me.started + 0.5).alive(), "one of another container, which has the same pids"
+    assert not replace(me, boot="that of yesterday").alive(), "after a restart of the machine another one has its pid"
 
 
 def test_status_says_that_a_supervisor_was_killed(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import json
+import lzma
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,16 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_line_and_what_is_compressed_is_
     assert [one["lines"] for one in json.loads(found.stdout)["templates"]] == [2]
     refused = CliRunner().invoke(app, ["templates", str(packed)])
     assert "compressed with gzip" in str(refused.exception)
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_other_compressed_logs_are_refused_too(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "packed.log").write_bytes(pack(b"job 1 done\n"))
+    assert "unpack it first" in str(run(str(tmp_path / "packed.log")).exception)
+
+
+def test_a_log_that_begins_as_the_name_of_a_form_is_a_log(tmp_path: Path) -> None:
+    assert json.loads(run(str(written(tmp_path, ["PKCS11 module loaded"])), "--json").stdout)["lines"] == 1
 
 
 def test_a_pipe_is_read_from_its_first_line(tmp_path: Path) -> None:
