@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -62,6 +63,8 @@ class Recurrence:
             self.since = self.last = start
             return False
         passed = (start - self.last) / 1000
+        if passed <= 0:  # the last one was closed and goes on
+            return False
         if self.intervals < LEAST_INTERVALS:
             self._learn(passed, start)
             return False
@@ -100,6 +103,7 @@ class Recurrence:
 
 
 NUMBERS = tuple(one.name for one in fields(Recurrence))
+numbers_of = attrgetter(*NUMBERS)
 
 
 @dataclass
@@ -122,7 +126,7 @@ class Recurrences:
     def columns(self) -> dict[str, pa.Array]:
         """As columns, in the order of the series' names."""
         names = sorted(self.known)
-        rows = list(zip(*(astuple(self.known[name]) for name in names), strict=True)) or [()] * len(NUMBERS)
+        rows = list(zip(*(numbers_of(self.known[name]) for name in names), strict=True)) or [()] * len(NUMBERS)
         kinds = [pa.int64(), pa.int64(), *[pa.float64()] * (len(NUMBERS) - 2)]
         found = {"series": pa.array(names, type=pa.string())}
         return found | {name: pa.array(row, type=kind) for name, row, kind in zip(NUMBERS, rows, kinds, strict=True)}

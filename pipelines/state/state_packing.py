@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from models.core.store import part, read_part
 from models.detection.peer_law import PART as PEERS
+from models.detection.recurrence import PART as RECURRENCES
 from models.detection.service_templates import PART as PATTERNS
 from models.detection.shard_state import REMEMBERED, RULES
 
 BUFFER = "buffer"  # the rows that wait for their watermark message; no part of the model
 NOW = "now"
 # Names, texts and patterns change when series come and go, cold when an hour of metrics ends, peers when hosts are compared, rules when
-# people write some, what is remembered of published episodes with these.
-SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES, REMEMBERED)
+# people write some, what is remembered of published episodes with these, recurrences when episodes begin or end.
+SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES, REMEMBERED, RECURRENCES)
 SMALL, FAST = pa.Codec("zstd", compression_level=3), pa.Codec("lz4")
 
 

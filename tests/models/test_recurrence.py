@@ -34,7 +34,7 @@ def begun(hours: Floats) -> list[bool]:
 
 @pytest.mark.parametrize("period", [3.0, 20.0, 24.0, 72.0, 168.0])
 def test_what_is_regular_recurs_once_it_has_been_so_four_times_and_for_a_day(period: float) -> None:
-    hours = period * np.arange(1, 20)
+    hours = np.linspace(period, 19 * period, 19)
     expected = [k > LEAST_INTERVALS and period * k >= 24.0 for k in range(19)]
     assert begun(hours) == expected
 
@@ -49,6 +49,11 @@ def test_the_more_regular_the_more_are_expected(spread: float, least: float, mos
     rng = np.random.default_rng(7)
     shares = [np.mean(begun(np.cumsum(20 * np.exp(rng.normal(0, spread, 40))))) for _ in range(100)]
     assert least < np.mean(shares) < most
+
+
+def test_an_episode_that_was_closed_and_goes_on_is_no_other_one() -> None:
+    assert not any(begun(np.array([1.0] * 5 + [2.0] * 5 + [3.0] * 5)))
+    assert begun(24 * np.array([1.0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]))[8::2] == [True] * 3
 
 
 def test_what_comes_at_random_does_not_recur() -> None:

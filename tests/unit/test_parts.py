@@ -85,6 +85,7 @@ def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
         )
         rows = Windows(*(column[there] for column in (names, *columns)))
         detector.step(1_800_000_000_000 + 10_000 * window, rows)
-    detector.dump()
+    whole = detector.dump()
     assert sorted(stored := joined(detector.dump(only_changed=True))) == [NOW]
+    assert parted(joined(whole) | stored) == whole
     assert len(stored[NOW]) / series < 300
