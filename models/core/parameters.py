@@ -43,7 +43,8 @@ class DetectorParameters:
         Half-life of the shares that templates have in the lines of a service. Raising it follows a new mix more
         slowly.
     habit_half_life_hours
-        Half-life of how often a series is absent, repeats a value, or counts zero.
+        Half-life of how often a series is absent, repeats a value, or counts zero; of the absence of hosts and metrics that report more seldom than
+        every ten minutes, 36 of their reports.
     context_half_life_hours
         Half-life of how many lines and templates a service on a host has had, and of how long a metric has repeated one value.
     warm_up_minutes

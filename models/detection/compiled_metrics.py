@@ -39,11 +39,13 @@ ALERT_NATS, WINDOW_SECONDS, CONFIRM_NATS, CONFIRM_SECONDS, STUCK_NATS, REACH, OP
 BEGIN_PRIOR, BEGIN_STRENGTH = run_length.BEGIN_STRENGTH * run_length.BEGIN_MEAN, run_length.BEGIN_STRENGTH
 STAY_PRIOR = run_length.STAY_STRENGTH * run_length.STAY_MEAN
 STAY_BETA = run_length.STAY_STRENGTH - STAY_PRIOR
+LEAST_ROWS = run_length.LEAST_ROWS
 UNCOUNTED_RUN = run_length.UNCOUNTED_RUN
 FIRST_RUN, FIRST_REPEAT, FIRST_EXPECTED = col.PRESENT.start, col.REPEAT.start, col.ALERT_EXPECTED.start
 ALERT_SECONDS, EXCESS, SEEN = col.ALERT_SECONDS, col.ALERT_EXCESS_NATS, col.SEEN
 SINGLE = np.array(col.SINGLE)
 HOST_SEEN, HOST_WINDOWS, STEP, HOST_TRIALS = hosts_col.HOST_SEEN, hosts_col.WINDOWS, hosts_col.STEP, hosts_col.TRIALS
+HOST_ASKED = HOST_TRIALS + 2
 CONTEXT_SEEN, LINES, ROWS, METRICS = hosts_col.CONTEXT_SEEN, hosts_col.LINES, hosts_col.ROWS, hosts_col.METRICS
 
 
@@ -63,21 +65,24 @@ def learn_gap(s: Floats, first: int, row: int, gap: float, kept: float) -> None:
 
 
 @compiled
-def learn_hosts(hosts: Floats, present: Bools, step: int, now: float, half_life: float) -> int:
-    """Learn which hosts are present in window number `step`, `(n_hosts,)`, with a half-life in ms; answers how many are not.
+def learn_hosts(hosts: Floats, present: Bools, step: int, now: float, half_life: float, window: float) -> int:
+    """Learn which hosts are present in window number `step`, `(n_hosts,)`; answers how many are not. `half_life` and `window`, its length, are in ms.
 
     The absence before the first window, or of a host that was given up, is not learnt as a usual one.
     """
-    absent, passed, kept = 0, -1.0, 1.0
+    absent, passed, kept, lasted = 0, -1.0, 1.0, half_life
     for row in range(len(present)):
         if not present[row]:
             absent += 1
             continue
         gap = step - hosts[STEP, row] - 1.0
-        gap = gap if hosts[HOST_TRIALS, row] > 0 else 0.0
-        if now - hosts[HOST_SEEN, row] != passed:
-            passed = now - hosts[HOST_SEEN, row]
-            kept = left_after(passed, half_life)
+        trials = hosts[HOST_TRIALS, row]
+        gap = gap if trials > 0 else 0.0
+        apart = (trials + hosts[HOST_ASKED, row]) / trials if trials > 0 else 1.0  # windows from one report to the next
+        lasting = max(half_life, LEAST_ROWS * window * apart)
+        if now - hosts[HOST_SEEN, row] != passed or lasting != lasted:
+            passed, lasted = now - hosts[HOST_SEEN, row], lasting
+            kept = left_after(passed, lasting)
         learn_gap(hosts, HOST_TRIALS, row, gap, kept)
         hosts[HOST_SEEN, row], hosts[STEP, row] = now, step
         hosts[HOST_WINDOWS, row] += 1.0
@@ -100,7 +105,7 @@ def begin(
     gauges: Floats,
     windows: Floats,
     owners: Ints,
-    previous: tuple[Floats, Array],
+    previous: tuple[Floats, Array, Array],
     rows: Ints,
     counters: int,
     given: Floats,
@@ -118,13 +123,13 @@ def begin(
     owners
         Hosts of the metrics, `(owners, room)`, in the first row.
     previous
-        Last values and numbers of rows of the model, `(1, series)` each.
+        Last values, numbers of rows and usual seconds between rows of the model, `(1, series)` each.
     rows
         Rows of the window's metrics in the table, `(n,)`; the first `counters` of them are counters.
     given
         What came, `(GIVEN, n)`: what the model learns is written into it.
     half_life
-        Of how often a metric is absent, ms.
+        Of how often a metric is absent, ms: at least that.
     found
         Gets values, the values before, and when each was seen last, `(FOUND, n)`.
     known
@@ -134,13 +139,14 @@ def begin(
     -------
     The number of these.
     """
-    n, passed, kept, size = len(rows), -1.0, 1.0, 0
+    n, passed, kept, size, lasted = len(rows), -1.0, 1.0, 0, half_life
     for i in range(n):
         row = rows[i]
         seen, windows_now = gauges[SEEN, row], windows[owners[0, row]]
-        if now - seen != passed:
-            passed = now - seen
-            kept = left_after(passed, half_life)
+        lasting = max(half_life, LEAST_ROWS * 1000.0 * previous[2][0, row])
+        if now - seen != passed or lasting != lasted:
+            passed, lasted = now - seen, lasting
+            kept = left_after(passed, lasting)
         # as of hosts: one that was given up has no reports
         gap = windows_now - gauges[col.HOST_WINDOW, row] - 1.0 if gauges[FIRST_RUN, row] > 0 else 0.0
         learn_gap(gauges, FIRST_RUN, row, gap, kept)

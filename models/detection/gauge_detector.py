@@ -153,7 +153,7 @@ class GaugeDetector:
         given, found = _given(window), np.empty((step.FOUND, n))
         known, hot = np.arange(n), self._model.state.hot
         counters = bisect_left(window.rows.series, "gauge/", 0, n)
-        windows, previous = state.hosts.storage[0][WINDOWS], (hot["previous"], hot["rows"])
+        windows, previous = state.hosts.storage[0][WINDOWS], (hot["previous"], hot["rows"], hot["interval"])
         half_life = 3_600_000.0 * self._p.habit_half_life_hours
         size = step.begin(numbers, windows, owners, previous, index, counters, given, now, half_life, found, known)
         self._judge(window, given, known[:size], found)

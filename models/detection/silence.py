@@ -4,7 +4,7 @@ A host is present in a window if any of its series is. Its absence is one episod
 absence counts only in windows in which the host was present. So it is with the log of a host, all its lines together: that none comes
 where some always do is one episode, and says nothing of single levels and templates, which are not observed then. A collector that stops
 is no drop of hundreds of rates, and nothing is learnt from it. The surprise of an absence follows from how often and for how
-long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence. A gap in
+long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence, and 45 reports before it. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
 
 A host whose records are all refused for their time, as its clock is wrong, is absent too: the reason of its silence says so, as long as there were
@@ -42,13 +42,14 @@ class Silence:
 
     def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
         self._state, self._p, self._control, self._limits = state, p, control, limits
-        self._half_life = 3_600_000.0 * p.habit_half_life_hours
+        self._half_life, self._window = 3_600_000.0 * p.habit_half_life_hours, 1000.0 * p.window_seconds
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
         events = [self._back(row, now) for row in self._silent_hosts() if present[row]]
-        absent = learn_hosts(state.hosts.storage[0], present, state.steps, float(now), self._half_life)
+        hosts = state.hosts.storage[0]
+        absent = learn_hosts(hosts, present, state.steps, float(now), self._half_life, self._window)
         planned = self._control.planned("hosts")
         if self._limits.hosts_unsure:
             planned = np.union1d(planned, np.flatnonzero(~present))
@@ -61,7 +62,7 @@ class Silence:
 
     def _learn_logs(self, rows: Ints, gap: Floats, passed: Floats) -> None:
         """Learn that logs of hosts are there after a gap of so many windows; what is older by `passed` ms fades."""
-        fade = np.exp2(-passed / self._half_life)
+        fade = np.exp2(-passed / max(self._half_life, run_length.LEAST_ROWS * self._window))
         chain = self._state.hosts.matrix[LOG_RUNS, rows] * fade
         run_length.learn_gap(list(chain), gap)
         self._state.hosts.matrix[LOG_RUNS, rows] = chain

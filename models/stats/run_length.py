@@ -12,6 +12,8 @@ predictive probability that a run begins and lasts at least k windows is a Beta-
 
 which is also the product of the sequential predictives, so a run can be summed up window by window. It fails where runs
 have two typical lengths: their mixture is fitted by one geometric distribution.
+
+Counts of absence fade with a half-life in time, of `LEAST_ROWS` rows at least: of what reports every half hour, six hours hold no more than twelve.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from scipy import special
 
 from models.core.arrays import Bools, Floats
 
+LEAST_ROWS = 36.0  # that a half-life has: of rows as far apart as they usually are
 BEGIN_MEAN, BEGIN_STRENGTH = 0.5, 1.0
 STAY_MEAN, STAY_STRENGTH = 0.05, 10.0
 COLUMNS = ("trials", "begun", "asked", "stayed")

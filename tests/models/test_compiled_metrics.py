@@ -57,7 +57,11 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
     gauges, owners = np.zeros((len(col.COLUMNS), ROOM)), np.zeros((2, ROOM), np.int64)
     owners[0, :METRICS] = np.sort(rng.integers(0, HOSTS, METRICS))
     gauges[col.SEEN], gauges[col.TOTAL] = START - 1000 * SECONDS, np.nan
-    hot = np.zeros((1, METRICS)), np.zeros((1, METRICS), np.uint32)
+    hot = (
+        np.zeros((1, METRICS)),
+        np.zeros((1, METRICS), np.uint32),
+        rng.choice([60.0, 90.0, 600.0], (1, METRICS)).astype("f4"),
+    )
     windows, now, quiets, strong = np.zeros(8), START, [], 0
     for k in range(200):
         now += 1000.0 * SECONDS * (1 + 30 * (k % 50 == 49))
@@ -66,7 +70,9 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
         counters, n = int(np.searchsorted(rows, COUNTERS)), len(rows)
         s = gauges[:, rows]
         with np.errstate(all="ignore"):
-            x = reference.values(s, windows[owners[0, rows]], given, counters, now, HALF_LIFE)
+            x = reference.values(
+                s, windows[owners[0, rows]], given, counters, now, HALF_LIFE, hot[2][0, rows].astype(float)
+            )
             seen = s[col.SEEN].copy()
 
             found, known = np.empty((step.FOUND, n)), np.empty(n, np.int64)
@@ -127,8 +133,8 @@ def test_hosts_and_contexts_are_learnt_as_in_numpy() -> None:
     for k in range(1, 120):
         now += 1000 * SECONDS * int(rng.integers(1, 4))
         present, theirs = rng.random(6) < 0.8, hosts.copy()
-        absent = step.learn_hosts(hosts, present, k, now, HALF_LIFE)
-        assert absent == reference.learn_hosts(theirs, present, k, now, HALF_LIFE) == (~present).sum()
+        absent = step.learn_hosts(hosts, present, k, now, HALF_LIFE, 1000 * SECONDS)
+        assert absent == reference.learn_hosts(theirs, present, k, now, HALF_LIFE, 1000 * SECONDS) == (~present).sum()
         alike(hosts, theirs)
         metrics, counts = np.sort(rng.integers(0, 5, 20)), np.sort(rng.integers(0, 6, int(rng.integers(0, 9))))
         lines, theirs = rng.integers(1, 99, len(counts) // 2).astype(np.float64), contexts.copy()
@@ -149,7 +155,7 @@ def test_metrics_are_absent_whose_host_is_present_and_that_were_there_often_enou
 
 def test_a_memory_is_empty_after_longer_than_anything() -> None:
     hosts = np.ones((len(hosts_col.HOST_COLUMNS), 16))
-    step.learn_hosts(hosts, np.array([True]), 2, 1e18, HALF_LIFE)
+    step.learn_hosts(hosts, np.array([True]), 2, 1e18, HALF_LIFE, 1000 * SECONDS)
     assert hosts[hosts_col.RUNS, 0].tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=1e-12)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 from support.control_stories import with_appended
-from support.fleet_story import WINDOW, DetectorRun, Row, windows, words
+from support.fleet_story import START, WINDOW, DetectorRun, Row, windows, words
 from support.machine_stories import CPU, LEVEL, Machine, after_an_hour, beside_another_log
 
 from models.core.parameters import DetectorParameters
@@ -220,6 +220,18 @@ def test_a_host_may_come_while_another_is_silent() -> None:
     run.play(a | b for a, b in zip(other.windows(12), new.windows(12), strict=True))
     events = run.play(a | b | c for a, b, c in zip(machine.windows(3), other.windows(3), new.windows(3), strict=True))
     assert ("host/vm-1", "close", "silence") in words(events)
+
+
+def test_a_host_and_a_metric_that_report_every_half_hour_fall_silent_as_others_do() -> None:
+    minute, reports, rng = 60_000, 60, np.random.default_rng(3)
+    detector, slow = ShardDetector(DetectorParameters(window_seconds=60)), ("gauge/vm-1//backups", "gauge/vm-2//free")
+    found: list[tuple[int, EpisodeEvent]] = []
+    for k in range(30 * (reports + 20)):
+        rows = dict.fromkeys(slow if k % 30 == 0 and k < 30 * reports else (), float(rng.normal()))
+        _, events = detector.step(START + k * minute, windows({"gauge/vm-1//cpu": float(rng.normal()), **rows}))
+        found += [(k, event) for event in events if event.status == "open"]
+    assert words(event for _, event in found) == [(slow[0], "open", "silence"), ("host/vm-2", "open", "silence")]
+    assert all(30 * (reports + 5) < k < 30 * (reports + 15) for k, _ in found)
 
 
 @pytest.mark.parametrize(

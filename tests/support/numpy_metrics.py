@@ -17,16 +17,18 @@ from models.stats import run_length
 from models.stats.interval_distance import BORDER, LARGEST
 
 
-def learn_runs(chain: Floats, gap: Floats, passed: Floats, half_life: float) -> None:
-    chain *= np.exp2(-passed / half_life)
+def learn_runs(chain: Floats, gap: Floats, passed: Floats, half_life: float, apart: Floats) -> None:
+    """`apart` is how far rows are apart, ms."""
+    chain *= np.exp2(-passed / np.maximum(half_life, run_length.LEAST_ROWS * apart))
     run_length.learn_gap(list(chain), gap)
 
 
-def learn_hosts(hosts: Floats, present: Bools, steps: int, now: float, half_life: float) -> int:
+def learn_hosts(hosts: Floats, present: Bools, steps: int, now: float, half_life: float, window: float) -> int:
     rows = np.flatnonzero(present)
     gap = (steps - hosts[hosts_col.STEP, rows] - 1) * (hosts[hosts_col.TRIALS, rows] > 0)
     chain = hosts[hosts_col.RUNS, rows]
-    learn_runs(chain, gap, now - hosts[hosts_col.HOST_SEEN, rows], half_life)
+    apart = window * np.where(chain[0] > 0, 1 + chain[2] / np.where(chain[0] > 0, chain[0], 1.0), 1.0)
+    learn_runs(chain, gap, now - hosts[hosts_col.HOST_SEEN, rows], half_life, apart)
     hosts[hosts_col.RUNS, rows] = chain
     hosts[hosts_col.HOST_SEEN, rows], hosts[hosts_col.STEP, rows] = now, steps
     hosts[hosts_col.WINDOWS, rows] += 1
@@ -39,10 +41,12 @@ def rates(last: Floats, previous: Floats, seconds: Floats) -> Floats:
     return out
 
 
-def values(s: Floats, windows: Floats, given: Floats, counters: int, now: float, half_life: float) -> Floats:
-    """Learns that the metrics are present; answers their values."""
+def values(
+    s: Floats, windows: Floats, given: Floats, counters: int, now: float, half_life: float, interval: Floats
+) -> Floats:
+    """Learns that the metrics are present; answers their values. `interval` are the usual seconds between their rows."""
     gap = (windows - s[col.HOST_WINDOW] - 1) * (s[col.PRESENT.start] > 0)
-    learn_runs(s[col.PRESENT], gap, now - s[col.SEEN], half_life)
+    learn_runs(s[col.PRESENT], gap, now - s[col.SEEN], half_life, 1000.0 * interval)
     s[col.HOST_WINDOW] = windows
     x: Floats = given[step.MEAN].copy()
     last, grown = given[step.LAST, :counters], s[col.TOTAL, :counters]
