@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 
@@ -103,6 +104,7 @@ class Recurrence:
 
 
 NUMBERS = tuple(one.name for one in fields(Recurrence))
+COLUMNS = {"series": "string", "since": "int64", "last": "int64"} | dict.fromkeys(NUMBERS[2:], "double")
 numbers_of = attrgetter(*NUMBERS)
 
 
@@ -123,16 +125,12 @@ class Recurrences:
         for name in series:
             self.changed |= self.known.pop(name, None) is not None
 
-    def columns(self) -> dict[str, pa.Array]:
-        """As columns, in the order of the series' names."""
-        names = sorted(self.known)
-        rows = list(zip(*(numbers_of(self.known[name]) for name in names), strict=True)) or [()] * len(NUMBERS)
-        kinds = [pa.int64(), pa.int64(), *[pa.float64()] * (len(NUMBERS) - 2)]
-        found = {"series": pa.array(names, type=pa.string())}
-        return found | {name: pa.array(row, type=kind) for name, row, kind in zip(NUMBERS, rows, kinds, strict=True)}
+    def rows(self) -> list[tuple[Any, ...]]:
+        """With the columns `COLUMNS`, in the order of the series' names."""
+        return [(name, *numbers_of(self.known[name])) for name in sorted(self.known)]
 
     @classmethod
     def load(cls, columns: Mapping[str, pa.Array]) -> Recurrences:
-        """The inverse of `columns`."""
+        """The inverse of `rows`, from the arrays of `read_part`."""
         rows = zip(*(columns[name].to_pylist() for name in NUMBERS), strict=True)
         return cls({name: Recurrence(*row) for name, row in zip(columns["series"].to_pylist(), rows, strict=True)})

@@ -25,6 +25,7 @@ from models.detection.episodes import Episodes
 from models.detection.host_columns import CONTEXT_COLUMNS, CONTEXT_PLACES, HOST_COLUMNS, HOST_PLACES, HOST_RUNS
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
+from models.detection.recurrence import COLUMNS as RECURRENCE_COLUMNS
 from models.detection.recurrence import PART as RECURRENCES
 from models.detection.recurrence import Recurrences
 from models.detection.service_templates import Services
@@ -394,7 +395,7 @@ class ShardState:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
         if self.episodes.recurrences.changed or not only_changed:
-            parts[RECURRENCES] = part(self.episodes.recurrences.columns(), {})
+            parts[RECURRENCES] = columns_part(RECURRENCE_COLUMNS, self.episodes.recurrences.rows())
         self.episodes.recurrences.changed = False
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]

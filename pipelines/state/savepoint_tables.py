@@ -22,6 +22,8 @@ from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
 from models.detection.peer_law import PART as PEERS
 from models.detection.peer_law import Peers
+from models.detection.recurrence import COLUMNS as RECURRENCE_COLUMNS
+from models.detection.recurrence import PART as RECURRENCES
 from models.detection.service_templates import PART as PATTERNS
 from models.detection.shard_state import CONTROL_COLUMNS, REMEMBERED, RULE_COLUMNS, RULES
 from models.univariate import univariate_state
@@ -37,7 +39,7 @@ TRIAL = {
     "windows": pa.int64(),
 }
 SPARSE = {CHANGE_CANDIDATES: ChangeCandidates.KINDS, PEERS: Peers.KINDS}
-COLUMNS = {REMEMBERED: CONTROL_COLUMNS, RULES: RULE_COLUMNS}  # parts that are tables
+COLUMNS = {REMEMBERED: CONTROL_COLUMNS, RULES: RULE_COLUMNS, RECURRENCES: RECURRENCE_COLUMNS}  # parts that are tables
 TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", "trials", "texts", PATTERNS, *COLUMNS)
 
 Tables = dict[str, pa.Table]
