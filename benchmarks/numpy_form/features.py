@@ -12,7 +12,9 @@ from models.univariate.features import (
     GAP,
     INTERVAL_ROWS,
     LEAST,
+    LEAST_KNOWN,
     LONG_STEP,
+    MOST_WIDER,
     MS,
     OF_LOGARITHMS,
     least_rough,
@@ -22,7 +24,7 @@ from models.univariate.features import (
     usual_at_hour,
 )
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import FAST, LOCAL, LOG_LEVEL, N_FEATURES, RHYTHM, ROUGH, STEP, WITHIN
+from models.univariate.univariate_state import FAST, LOCAL, LOG_LEVEL, N_FEATURES, RHYTHM, ROUGH, STEP, VALUE, WITHIN
 
 Hot = dict[str, Array]
 
@@ -54,6 +56,17 @@ class MeasuredFeatures:
     unknown: Bools
     trust: Floats
     seconds: Floats
+
+
+def bounds(s: Hot, warming: Bools, p: UnivariateParameters) -> tuple[Floats, Floats]:
+    """The least and the largest value that features see, in the unit of the series, `(n,)` each."""
+    weight, quantum = s["weight"].astype(np.float64), s["quantum"].astype(np.float64)
+    robust = s["robust_sums"][VALUE] / (s["robust_weight"][VALUE].astype(np.float64) + p.prior_rows)
+    ever = s["sums"][RHYTHM] / (weight + p.prior_rows)
+    scale = np.maximum(np.sqrt(np.maximum(robust, ever)), quantum)
+    off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
+    off = np.where(warming | (quantum <= 0), np.inf, off)
+    return s["robust_mean"][VALUE] - off, s["robust_mean"][VALUE] + off
 
 
 def measure(

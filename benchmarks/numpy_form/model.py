@@ -120,8 +120,10 @@ class NumpyUnivariate(Univariate):
         """Score one window of some series, then learn it. See `Univariate.step`."""
         mean = np.clip(mean, -LARGEST, LARGEST)
         series = self._begin(t_ms, index, mean)
-        seen = self._features(series, n, mean, m2)
-        predicted = self._predictive(series, seen, mean)
+        bounded = np.clip(mean, *features.bounds(series.hot, series.warming, self._p))
+        trust = predictive.trust(series.hot, mean, self._p)
+        seen = self._features(series, n, bounded, m2, trust)
+        predicted = self._predictive(series, seen, bounded)
         rarities = self._rarity(series, predicted)
         joined = self._joint(predicted, rarities)
         far = self._far(series, predicted, mean)
@@ -142,12 +144,12 @@ class NumpyUnivariate(Univariate):
         warming = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
         return WindowSeries(index, s, now, turned, warming)
 
-    def _features(self, series: WindowSeries, n: Ints, mean: Floats, m2: Floats) -> MeasuredFeatures:
-        """Features stage: what is measured of each window, `(features, n)`, and the weights with which the rows are learnt."""
+    def _features(self, series: WindowSeries, n: Ints, mean: Floats, m2: Floats, trust: Floats) -> MeasuredFeatures:
+        """Features stage: what is measured of each window, `(features, n)`; `trust` are the weights with which the rows are learnt, `(n,)`."""
         s, p = series.hot, self._p
         level = self.state.cold["first_value"][0, series.index], self._tables.of_week[series.index]
         within = m2, n.astype(np.float64)
-        return features.measure(s, mean, predictive.trust(s, mean, p), level, within, series.now, p)
+        return features.measure(s, mean, trust, level, within, series.now, p)
 
     def _predictive(self, series: WindowSeries, seen: MeasuredFeatures, mean: Floats) -> PredictedFeatures:
         """Predictive stage: surprises of the features under both memories, nats, `(features, n)`, which then learn them."""

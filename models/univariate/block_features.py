@@ -16,7 +16,17 @@ from models.stats.normal_gamma import TINY
 from models.univariate import block as b
 from models.univariate.block import Scratch
 from models.univariate.block_predictive import regular
-from models.univariate.features import ARITHMETIC, GAP, INTERVAL_ROWS, LEAST, LONG_STEP, MS, OF_LOGARITHMS
+from models.univariate.features import (
+    ARITHMETIC,
+    GAP,
+    INTERVAL_ROWS,
+    LEAST,
+    LEAST_KNOWN,
+    LONG_STEP,
+    MOST_WIDER,
+    MS,
+    OF_LOGARITHMS,
+)
 from models.univariate.settings_vector import (
     FAST_ROWS,
     FAST_SECONDS,
@@ -95,6 +105,23 @@ def begin(w: Scratch, m: int, q: Floats) -> None:
         tau = abs(w[b.X, j] - mean) / (scale * np.sqrt(F(1.0) + F(1.0) / rest))
         more = share + (1 - share) * regular(tau, np.float64(nu), q[OUTLIER_BOUND])
         w[b.TRUST, j] = more if share < 1.0 else 1.0
+
+
+@inlined
+def bound(w: Scratch, m: int, q: Floats) -> None:
+    """Bring values to within what a row may widen the spread by: see `features`."""
+    prior = q[PRIOR_ROWS]
+    for j in range(m):
+        quantum, weight = w[b.QUANTUM, j], w[b.WEIGHT, j]
+        robust = np.sqrt(w[b.ROBUST_SUMS + VALUE, j] / (w[b.ROBUST_WEIGHT + VALUE, j] + prior))
+        ever = np.sqrt(w[b.SUMS + RHYTHM, j] / (weight + prior))
+        scale = robust if robust > ever else ever
+        scale = scale if scale > quantum else quantum
+        off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
+        off = off if (quantum > 0) & (w[b.WARMING, j] == 0) else np.inf
+        low, high = w[b.ROBUST_MEAN + VALUE, j] - off, w[b.ROBUST_MEAN + VALUE, j] + off
+        value = high if w[b.X, j] > high else w[b.X, j]
+        w[b.X, j] = low if value < low else value
 
 
 @inlined

@@ -134,6 +134,7 @@ def step(
         m = len(series)
         read(w, rows, known, hot, series, lo, levels)
         block_features.begin(w, m, settings)
+        block_features.bound(w, m, settings)
         block_features.steps(w, m)
         block_features.rhythm(w, m, settings)
         block_features.sums(w, m, settings)
@@ -143,6 +144,8 @@ def step(
             w[b.KEEP_ROBUST, j] = block_features.kept(w[b.SECONDS, j], DAY * w[b.ROBUST_DAYS, j], settings[LEVEL_ROWS])
         block_predictive.step_ever(w, m, settings)
         block_predictive.step_robust(w, m, settings)
+        for j in range(m):
+            w[b.X, j] = rows.mean[lo + j]  # features see no more than the bound, distances do
         block_rarity.rarities(w, m, tables, series, settings, hot)
         block_rarity.far_values(w, m, known.farthest, series, settings, hot)
         block_rarity.join(w, m, settings)

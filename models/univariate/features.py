@@ -8,6 +8,10 @@ With x the window's mean, dt the seconds since the last row, and EW_h a mean wit
     local       asinh((x - fast mean before) / recent roughness)
     spread within   ln of the standard deviation in the window, NaN where it holds one point
 
+One row widens a spread at most `MOST_WIDER` times: a value that is d spreads off makes that of n rows about sqrt(1 + d^2 / n) times as wide, so
+features see x at most MOST_WIDER sqrt(n + LEAST_KNOWN) spreads from the typical value. Nonsense, of whatever size, is forgotten
+as an outlier is; what stays there is known after some rows. There is no bound while a series is warming up, or before it has moved twice.
+
 Recent roughness is that of the rows before. `local` finds a small step in an hour with little noise; a logarithm keeps bursts from
 filling its memory. Their surprises do not depend on the unit of x.
 """
@@ -29,6 +33,7 @@ LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
 OF_GRAIN = ("long_step", "long_weight")
+MOST_WIDER, LEAST_KNOWN = 3.0, 1000.0  # times that a row may widen a spread by; rows that a spread counts as at least
 FINER = 5  # binary digits: how much finer the levels of hours are than a step
 Hot = dict[str, Array]
 

@@ -32,7 +32,7 @@ VALUE = N_ROBUST  # place of the value itself in the robust memory, after its fe
 # name -> (type, length); hot columns, in the order in which they are dumped
 HOT: dict[str, tuple[str, int]] = {
     "time": ("f8", 1),  # ms: the last row
-    "previous": ("f8", 1),  # the last value
+    "previous": ("f8", 1),  # the last value, as features saw it
     "fast": ("f8", 1),  # the fast mean
     "overall": ("f8", 1),  # the long-run mean
     "mean": ("f8", N_FEATURES),

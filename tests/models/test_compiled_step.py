@@ -93,6 +93,19 @@ def test_published_digits_are_those_of_the_model_in_numpy_after_two_days() -> No
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-5, abs=1e-5, nan_ok=True), name
 
 
+def test_values_that_are_bounded_are_so_in_numpy() -> None:
+    x = np.random.default_rng(6).normal(100, 1, (200, 8))
+    x[100] = [99.0, 1e3, -1e4, 1e6, 1e9, 1e12, -1e15, 200.0]
+    x[150:] *= [1.0, 10.0, 100.0, 1e4, 1e6, 1e9, -1e12, 2.0]
+    ours, theirs = Univariate(P), NumpyUnivariate(P)
+    for model in (ours, theirs):
+        model.state.grow(x.shape[1])
+    for k, row in enumerate(x):
+        found, wanted = (model.step(*window(k, row, 900.0)) for model in (ours, theirs))
+        assert found.base == pytest.approx(wanted.base, rel=1e-4, abs=1e-4, nan_ok=True), k
+        assert found.typical == pytest.approx(wanted.typical, rel=1e-4, nan_ok=True), k
+
+
 def test_blocks_change_nothing() -> None:
     """A series has the bits that it would have alone, whatever stands beside it and wherever a block ends."""
     x = fleet(7, 40, SERIES + 3)

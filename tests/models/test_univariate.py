@@ -245,6 +245,29 @@ def test_no_value_makes_the_model_blind(strange: list[float]) -> None:
     assert np.isfinite(last.health).all()
 
 
+def test_a_value_that_is_nonsense_hides_no_change_after_it() -> None:
+    """A wrapped counter, an error code, a wrong unit: one row, thirty hours before everything is a hundred spreads higher."""
+    nonsense, at = [101.0, 1e3, -1e4, 1e6, 4.29e9, -1e12, 1e15], 7 * ROWS_A_DAY
+    x = np.random.default_rng(4).normal(100, 1, (at + 30 * 60 // MINUTES, 1)).repeat(len(nonsense), axis=1)
+    x[at] = nonsense
+    u = model(len(nonsense))
+    after = column(score_rows(u, x), "base")[at:]
+    assert after[0, 1:].min() > 20
+    assert after[8:].max() < 10
+    found = column(score_rows(u, x[:1] + 100, first=len(x)), "base")
+    assert found.min() > 14
+
+
+def test_a_level_of_another_order_of_magnitude_is_known_after_some_rows() -> None:
+    levels = np.array([1e3, 1e6, 1e9])
+    x = np.random.default_rng(5).normal(100, 1, (7 * ROWS_A_DAY, 1)).repeat(len(levels), axis=1)
+    u = model(len(levels))
+    score_rows(u, x)
+    found = column(score_rows(u, x[: 2 * ROWS_A_DAY] + levels, first=len(x)), "base")
+    assert found[0].min() > 20
+    assert found[ROWS_A_DAY:].max() < 8
+
+
 def test_state_is_small_and_does_not_grow() -> None:
     u, n = model(500), 500
     rng = np.random.default_rng(12)
