@@ -255,15 +255,10 @@ class Correlator:
 
     def _close(self, until: int) -> list[IncidentEvent]:
         """Close the incidents that are due, each at its own time; answers events about those that were published."""
-        due = sorted((i.due(self._parameters), i.id) for i in self._open)
-        over = [(when, name) for when, name in due if when <= until]
-        by_name = {i.id: i for i in self._open}
-        self._open = [i for i in self._open if i.id not in {name for _, name in over}]
-        return [
-            by_name[name].publish("close", when, self._parameters, self._announced)
-            for when, name in over
-            if by_name[name].published
-        ]
+        due = [(incident.due(self._parameters), incident) for incident in self._open]
+        self._open = [incident for when, incident in due if when > until]
+        over = sorted(((when, i) for when, i in due if when <= until), key=lambda found: (found[0], found[1].id))
+        return [i.publish("close", when, self._parameters, self._announced) for when, i in over if i.published]
 
     def dump(self) -> bytes:
         """Canonical bytes: equal states give equal bytes."""
