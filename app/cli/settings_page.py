@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from app.core.settings import PROJECT, Settings
+from app.core.settings import PROJECT, Settings, variable_of
 
 PAGE = PROJECT / "docs" / "settings.md"
 WORDS: dict[Any, str] = {
@@ -63,7 +63,7 @@ class SettingEntry:
     @property
     def variable(self) -> str:
         """The environment variable of the setting."""
-        return "KAPPA_" + self.name.upper().replace(".", "__")
+        return variable_of(self.name)
 
 
 def shown(default: Any) -> str:

@@ -30,9 +30,9 @@ def location(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def asked_at(host: str) -> str:
-    """The address at which this machine asks what listens on another one: all addresses are none to ask at."""
-    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+def asked_at(host: str, port: int) -> str:
+    """Where this machine asks by HTTP what listens on an address: all addresses are none to ask at."""
+    return f"http://{location({'0.0.0.0': LOOPBACK, '::': '::1'}.get(host, host), port)}"
 
 
 def port_is_free(port: int, host: str = LOOPBACK) -> bool:

@@ -191,7 +191,7 @@ def job_addresses(settings: Settings) -> list[str]:
     """Addresses at which processes serve the health of jobs: those of `dashboard.jobs`, else that of `health.port`."""
     named = list(settings.dashboard.jobs)
     own = settings.health
-    return named or ([f"http://{location(asked_at(own.host), own.port)}"] if own.port else [])
+    return named or ([asked_at(own.host, own.port)] if own.port else [])
 
 
 def as_variables(settings: Settings) -> dict[str, str]:

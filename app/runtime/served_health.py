@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from app.core.ports import asked_at, location
+from app.core.ports import asked_at
 from app.core.settings import Settings
 from app.runtime.state_server import address_of
 from dashboards.bounded_get import get
@@ -24,7 +24,7 @@ MOST_BYTES = 1_000_000
 def addresses(settings: Settings) -> list[str]:
     """Where the jobs of this machine serve their health: at `health.port`, and where their processes announce it."""
     own = settings.health
-    named = None if not own.port else f"http://{location(asked_at(own.host), own.port)}"
+    named = None if not own.port else asked_at(own.host, own.port)
     found = (named, *(address_of(settings, job) for job in JOBS))
     return list(dict.fromkeys(address for address in found if address is not None))
 

@@ -15,7 +15,7 @@ from models.stats.elementary import asinh, exp2, log, log1p
 from models.stats.normal_gamma import TINY
 from models.univariate import block as b
 from models.univariate.block import Scratch
-from models.univariate.block_predictive import regular
+from models.univariate.block_predictive import regular, scale_of
 from models.univariate.features import (
     ARITHMETIC,
     GAP,
@@ -113,10 +113,8 @@ def bound(w: Scratch, m: int, q: Floats) -> None:
     prior = q[PRIOR_ROWS]
     for j in range(m):
         quantum, weight = w[b.QUANTUM, j], w[b.WEIGHT, j]
-        robust = np.sqrt(w[b.ROBUST_SUMS + VALUE, j] / (w[b.ROBUST_WEIGHT + VALUE, j] + prior))
-        ever = np.sqrt(w[b.SUMS + RHYTHM, j] / (weight + prior))
-        scale = robust if robust > ever else ever
-        scale = scale if scale > quantum else quantum
+        scale = scale_of(w[b.ROBUST_SUMS + VALUE, j], w[b.ROBUST_WEIGHT + VALUE, j] + prior, 0.0, 0.0, quantum)
+        scale = scale_of(w[b.SUMS + RHYTHM, j], weight + prior, 0.0, 0.0, scale)
         off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
         off = off if (quantum > 0) & (w[b.WARMING, j] == 0) else np.inf
         low, high = w[b.ROBUST_MEAN + VALUE, j] - off, w[b.ROBUST_MEAN + VALUE, j] + off
