@@ -8,7 +8,9 @@
         challengers.parquet                                             the challenger's memory of each metric, if there is one
         episodes.parquet trials.parquet texts.parquet                   open episodes, changes on trial, texts of templates
         patterns.parquet                                                the templates of each service, to merge others
-        remembered.parquet                                              what is muted, and what labels have changed
+        pressed.parquet                                                 hosts of which series were left out lately
+        rules.parquet remembered.parquet                                rules of the log; what is muted, and what labels have changed
+        recurrences.parquet                                             how the episodes of each series have come back
         shards.parquet                                                  the last window of each shard, and its numbers of rows
         correlator.json                                                 open incidents, and episode events that wait
         manifest.json                                                   where the state comes from, the files' hashes

@@ -40,7 +40,8 @@ TRIAL = {
 }
 SPARSE = {CHANGE_CANDIDATES: ChangeCandidates.KINDS, PEERS: Peers.KINDS}
 COLUMNS = {REMEMBERED: CONTROL_COLUMNS, RULES: RULE_COLUMNS, RECURRENCES: RECURRENCE_COLUMNS}  # parts that are tables
-TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", "trials", "texts", PATTERNS, *COLUMNS)
+PRESSED = "pressed"
+TABLES = (*LABELS, *univariate_state.PARTS, *SPARSE, "episodes", "trials", "texts", PATTERNS, PRESSED, *COLUMNS)
 
 Tables = dict[str, pa.Table]
 
@@ -86,6 +87,10 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
         tables[CHALLENGERS] = pa.table({"series": names, **memories, "made_by": made_by})
     tables["episodes"] = episodes_table(episodes["episode"])
     tables["trials"] = pa.Table.from_pylist(about["trials"], schema=pa.schema(TRIAL.items()))
+    pressed = about.get(PRESSED, {})
+    tables[PRESSED] = pa.table(
+        {"host": pa.array(pressed, type=pa.string()), "last": pa.array(pressed.values(), type=pa.int64())}
+    )
     texts, _ = read["texts"]
     tables["texts"] = pa.table({"template_id": texts["id"], "text": texts["text"]})
     tables[PATTERNS] = pa.table(read[PATTERNS][0])
@@ -156,7 +161,9 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
     trials = tables["trials"].drop_columns(["shard"]).to_pylist()
-    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, "trials": trials})
+    pressed = {row["host"]: row["last"] for row in tables[PRESSED].to_pylist()}
+    more = {"trials": trials} | ({PRESSED: pressed} if pressed else {})
+    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **more})
     texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
     patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]

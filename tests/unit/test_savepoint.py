@@ -20,7 +20,9 @@ from app.cli.main import app
 from app.core.settings import Settings
 from app.kafka.checkpoints import offsets_after
 from app.versions.pinned_configuration import pin_configuration
+from models.core.limits import LimitParameters
 from models.core.windows import Windows
+from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -117,6 +119,26 @@ def test_a_loaded_shard_goes_on_to_the_bit(original: Path, states: list[ShardPar
     advance(whole, story(shard)[:begin], 0)
     expected = advance(whole, rest, begin)
     assert advance(again, rest, begin) == expected
+    assert again.dump() == whole.dump()
+
+
+def test_a_shard_that_is_full_makes_room_after_a_savepoint_as_without_one(tmp_path: Path) -> None:
+    """What a full host has not sent for a day is forgotten within the hour, for what had no room."""
+    full = ControlledParameters(grace_minutes=1.0, limits=LimitParameters(metrics_per_host=20))
+    old, new = ({f"gauge/h0//{name}.{i}": float(i) for i in range(20)} for name in ("old", "new"))
+    whole, hours = ShardDetector(full), [START + h * 3_600_000 for h in range(28)]
+    for hour in hours[:-3]:
+        whole.step(hour, windows(old if hour == START else new, {}))
+    parts = whole.dump()
+    savepoint_writer.write(tmp_path / "full", PROVENANCE, [ShardParts(0, hours[-4], parts)], None)
+    loaded = savepoint_format.load_shard(tmp_path / "full", 0)
+    assert loaded is not None
+    assert loaded.parts == parts
+    again = ShardDetector.load(loaded.parts, full)
+    for hour in hours[-3:]:
+        whole.step(hour, windows(new, {}))
+        again.step(hour, windows(new, {}))
+    assert set(again.series) == set(whole.series) == set(new)
     assert again.dump() == whole.dump()
 
 
