@@ -168,21 +168,14 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
 def correlated(
     context: SliceContext, answers: DataFrame, before: Path | None
 ) -> tuple[list[tuple[str, str]], CorrelatorState]:
-    """Incidents (id, value) of the episode events of a slice, and the correlator after them. They are rare: on the driver."""
+    """Incidents (id, value) of the episode events of a slice, and the correlator after them. Both are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
     buffer, correlator = correlate.loaded(state, context.settings.correlation)
-    rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow()).orderBy("shard", "window_end")
-    for frame in arrow_frames(rows.select(F.col("event").alias("value"))):
-        correlate.add_records(buffer, [frame])
-    found = correlate.advance(buffer, correlator)
+    rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow())
+    ordered = rows.orderBy("window_end", F.col("event").startswith(detect.WATERMARK), "shard").select("event")
+    found = correlate.correlated(buffer, correlator, (row.event for row in ordered.toLocalIterator()))
     values = [(one.id, correlate.value_of(one, context.settings.version)) for one in found]
     return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
-
-
-def arrow_frames(frame: DataFrame) -> Iterator[Any]:
-    """A table in pandas chunks, as a worker gets them."""
-    for batch in frame.toArrow().to_batches():
-        yield batch.to_pandas()
 
 
 def write_incidents(context: SliceContext, incidents: list[tuple[str, str]], topic: str, kafka: Kafka) -> None:

@@ -12,14 +12,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from models.core.series import FLEET
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import (
@@ -45,6 +47,7 @@ OBSERVED = "incidents"
 STAGE = "correlate"
 ID = re.compile(r"[0-9a-f]{20}")
 LARGEST = 1e100  # of a number that is believed: what detect writes is far below it, and sums of many are finite
+AT_ONCE = 10_000  # records of a bounded run: of a small fleet it has millions of watermark messages, of 1 kB in memory
 STATE = "done long, model binary, waiting binary"
 
 # The state to begin with, as `STATE` has it; None for a correlator that begins from scratch.
@@ -128,11 +131,18 @@ def one_group(raw: DataFrame, shards: int) -> DataFrame:
         F.lit(0).alias("everything"),
         "value",
         series.alias("series"),
-        F.coalesce(shard_of(F.get(F.split(series, "/", 3), F.lit(1)), shards), F.lit(-1)).alias("shard"),
+        F.coalesce(shard_of_series(series, shards), F.lit(-1)).alias("shard"),
         "partition",
         "offset",
         F.unix_millis("timestamp").alias("timestamp"),
     )
+
+
+def shard_of_series(series: Column, shards: int) -> Column:
+    """The shard that writes the episodes of a series: that of its host; what is of the whole fleet names it, or else null."""
+    of_host = shard_of(F.get(F.split(series, "/", 3), F.lit(1)), shards)
+    named = F.regexp_extract(series, f"^{FLEET}/.* in shard ([0-9]+)$", 1).cast("int")
+    return F.when(series.startswith(f"{FLEET}/"), named).otherwise(of_host)
 
 
 def correlate(
@@ -313,7 +323,8 @@ class EpisodeEventBuffer:
             return
         self.latest[shard] = watermark
         known = self.watched.setdefault(shard, [])
-        if watched is not None and (not known or known[-1][1] != watched):
+        # What is announced is news of its window, though it be the same as in the one before.
+        if watched is not None and (not known or known[-1][1] != watched or watched.changes or watched.topology):
             known.append((watermark, watched))
 
     def watched_at(self, window_end: int) -> Watched:
@@ -415,20 +426,23 @@ def add_in_order(buffer: EpisodeEventBuffer, records: Iterable[Believed]) -> Non
             buffer.keep(one.record, one.text)
 
 
-def add_records(buffer: EpisodeEventBuffer, frames: Iterable[pd.DataFrame]) -> None:
-    """Sort a table of what `detect` has just answered, in chunks, into watermarks and episode events.
+def correlated(buffer: EpisodeEventBuffer, correlator: Correlator, values: Iterable[str]) -> Iterator[IncidentEvent]:
+    """The incident events of what `detect` has just answered, JSON in the order of windows, of each its watermark messages last.
 
-    Between tables the watermarks of a shard are in order, within one they need not be.
+    Windows are handed on as they are complete: no more is in memory than `AT_ONCE` records and what is open.
     """
-    messages: list[WatermarkMessage] = []
-    for frame in frames:
-        for value in frame["value"]:
-            message = WatermarkMessage.from_json(value)
-            if message is None or message.shards is None:
-                buffer.add_event(value or "")
-            else:
-                messages.append(message)
-    if messages:
-        buffer.shards = max(message.shards for message in messages if message.shards is not None)
-    for message in sorted(messages, key=lambda found: (found.shard, found.watermark)):
-        buffer.add_watermark(message.shard, message.watermark, message.watched)
+    records = iter(values)
+    while chunk := list(islice(records, AT_ONCE)):
+        add_records(buffer, chunk)
+        yield from advance(buffer, correlator)
+
+
+def add_records(buffer: EpisodeEventBuffer, values: Iterable[str]) -> None:
+    """Sort what `detect` has just answered into watermarks and episode events."""
+    for value in values:
+        message = WatermarkMessage.from_json(value)
+        if message is None or message.shards is None:
+            buffer.add_event(value)
+        else:
+            buffer.shards = message.shards
+            buffer.add_watermark(message.shard, message.watermark, message.watched)

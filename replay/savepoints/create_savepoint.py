@@ -34,12 +34,10 @@ from app.versions import violations
 from app.versions.pinned_configuration import as_begun, read_pinned, started_versions
 from app.versions.start_position import start_position
 from models.core.parameters import DetectorParameters
-from models.detection.shard_state import host_of
 from models.incidents.correlator import Correlator
 from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
-from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer
-from pipelines.overflow import shard_of
+from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, shard_of_series
 from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
@@ -242,21 +240,21 @@ def brought_to(
             buffer.add_event(value)
         else:
             buffer.add_watermark(message.shard, message.watermark, message.watched)
-    shards = shards_of(spark, {host_of(key[1]) for key in buffer.waiting}, provenance.shards)
+    shards = shards_of(spark, {key[1] for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
 
 
 def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> EpisodeEventBuffer:
-    """A buffer that knows of each shard up to its watermark, whatever it knew before. `shards` are those of hosts."""
-    kept = {key: value for key, value in buffer.waiting.items() if key[0] <= watermarks[shards[host_of(key[1])]]}
+    """A buffer that knows of each shard up to its watermark, whatever it knew before. `shards` are those of series."""
+    kept = {key: value for key, value in buffer.waiting.items() if key[0] <= watermarks[shards[key[1]]]}
     return buffer.cut(watermarks, kept)
 
 
-def shards_of(spark: SparkSession, hosts: Iterable[str], shards: int) -> dict[str, int]:
-    """The shard of each host, as `extract` gives it."""
-    names = F.explode(F.from_json(F.lit(json.dumps(sorted(hosts))), "array<string>")).alias("host")
-    rows = spark.range(1).select(names).select("host", shard_of(F.col("host"), shards).alias("shard"))
-    return {row.host: int(row.shard) for row in rows.collect()}
+def shards_of(spark: SparkSession, series: Iterable[str], shards: int) -> dict[str, int]:
+    """The shard that writes the episodes of each series."""
+    names = F.explode(F.from_json(F.lit(json.dumps(sorted(series))), "array<string>")).alias("series")
+    rows = spark.range(1).select(names).select("series", shard_of_series(F.col("series"), shards).alias("shard"))
+    return {row.series: int(row.shard) for row in rows.collect()}
 
 
 def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:

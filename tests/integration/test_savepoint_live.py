@@ -25,7 +25,7 @@ from app.simulator import Planned, SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
 from app.versions.pinned_configuration import pin_configuration
 from models.detection.detector import ShardDetector
-from models.detection.shard_state import host_of, is_template
+from models.detection.shard_state import is_template
 from models.incidents.correlator import Correlator
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, loaded, value_of
@@ -212,8 +212,8 @@ def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermark
     buffer = EpisodeEventBuffer.load(state.waiting)
     assert buffer.latest == earlier
     events = [r for r in values(settings, "novelties") if r["record"] != "watermark"]
-    shards = create_savepoint.shards_of(spark, {host_of(r["series"]) for r in events}, SHARDS)
-    wanted = {(r["id"], r["window_end"]) for r in events if r["window_end"] <= earlier[shards[host_of(r["series"])]]}
+    shards = create_savepoint.shards_of(spark, {r["series"] for r in events}, SHARDS)
+    wanted = {(r["id"], r["window_end"]) for r in events if r["window_end"] <= earlier[shards[r["series"]]]}
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted
     assert len(wanted) > 0
 

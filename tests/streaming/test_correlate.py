@@ -4,15 +4,27 @@ import json
 import math
 import random
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from app.kafka import score_log
+from models.detection.limits import CHANGES, LABELS, RULES, series_of
+from models.detection.shard_state import ALL_SERIES
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import Watched
-from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic
+from models.records.records import Watched, episode_id
+from pipelines.jobs.correlate import (
+    CorrelateProcessor,
+    EpisodeEventBuffer,
+    NoveltiesTopic,
+    one_group,
+    shard_of_series,
+)
 
 SHARDS = 3
 T = 1_700_000_000_000
@@ -317,3 +329,25 @@ def test_of_many_windows_that_are_taken_at_once_each_has_what_was_watched_then()
         buffer.add_event(json.dumps(event("a", window)))
     found = [watched.series for _, _, watched in buffer.take()]
     assert found == [4 * (1_000 + window) for window in range(windows)]
+
+
+def test_episodes_about_the_whole_fleet_are_those_of_the_shard_that_opened_them(spark: SparkSession) -> None:
+    """They have no host: each full shard has one of its own, in the partition of that shard."""
+    source = NoveltiesTopic("novelties", partitions=4, shards=16, window_ms=10_000, ahead_ms=0)
+    owners = ("", *(f"/{limit}" for limit in (ALL_SERIES, CHANGES, LABELS, RULES)))
+    rows = []
+    for shard in range(source.shards):
+        for owner in owners:
+            series = series_of(owner, shard)
+            about = {"series": series, "id": episode_id(series, at(1)), "host": "", "metric": series.split("/")[3]}
+            value = json.dumps(event("", 1) | about).encode()
+            rows.append(
+                (series.encode(), value, shard % source.partitions, shard, datetime.fromtimestamp(at(2) / 1000, UTC))
+            )
+    raw = spark.createDataFrame(rows, "key binary, value binary, partition int, offset long, timestamp timestamp")
+    found = [(source.check(row), row) for row in one_group(raw, source.shards).collect()]
+    assert len(found) == len(rows)
+    assert all(one.shard == row.offset for one, row in found)  # here the offset says the shard
+    odd = [("fleet///hosts in shard 99999999999",), ("fleet///hosts",), ("gauge/a",)]
+    names = spark.createDataFrame(odd, "series string").select(shard_of_series(F.col("series"), source.shards))
+    assert [row[0] for row in names.collect()] == [None, None, score_log.shard_of("a", source.shards)]

@@ -11,7 +11,15 @@ import pytest
 
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
-from models.records.records import EPISODE_KINDS, MOST_WATCHED, STATUSES, EpisodeEvent, episode_id
+from models.records.records import (
+    EPISODE_KINDS,
+    MOST_WATCHED,
+    STATUSES,
+    AnnouncedCall,
+    EpisodeEvent,
+    Watched,
+    episode_id,
+)
 from models.records.schema import fields_of
 from pipelines.jobs.correlate import (
     LARGEST,
@@ -125,3 +133,24 @@ def test_numbers_that_nobody_watches_are_not_believed(change: dict[str, Any]) ->
     checked(good, W)
     with pytest.raises(ValueError, match=r".+"):
         checked(good | {"watched": good["watched"] | change}, W)
+
+
+def test_calls_that_are_announced_in_window_after_window_are_learnt_in_each_whatever_the_batches() -> None:
+    """The latest stay where there are too many, so it matters when they came."""
+
+    def watched(*calls: tuple[str, str]) -> Watched:
+        return Watched(series=5, hosts=1, topology=[AnnouncedCall(client=one, server=other) for one, other in calls])
+
+    own, other = watched(("a", "b")), watched(("c", "d"))
+    messages = [(1, 0, own), (1, 1, watched()), (2, 0, own), (2, 1, other), (3, 0, own), (3, 1, watched())]
+    messages += [(4, 0, watched()), (4, 1, watched())]
+    states = []
+    for size in (1, 2, 3, len(messages)):
+        buffer, correlator = EpisodeEventBuffer(shards=TOPIC.shards), Correlator(CorrelationParameters())
+        for first in range(0, len(messages), size):
+            for window, shard, seen in messages[first : first + size]:
+                buffer.add_watermark(shard, window * W, seen)
+            assert advance(buffer, correlator) == []
+        states.append(json.loads(correlator.dump()))
+    assert all(state == states[0] for state in states)
+    assert states[0]["announced"]["calls"] == [["c", "d"], ["a", "b"]]

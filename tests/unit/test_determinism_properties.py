@@ -36,8 +36,8 @@ from models.records.records import EpisodeEvent, Watched, total
 from models.records.schema import parsed
 from models.rules.rule import Rule
 from pipelines.errors import DeterminismViolation, InputError
-from pipelines.jobs import detect, detect_bounded
-from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, value_of
+from pipelines.jobs import correlate, detect, detect_bounded
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, loaded, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.jobs.detect_bounded import BoundedRun
 from pipelines.state.shard_journal import ENTRY, parts_of
@@ -665,6 +665,35 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
     assert scores == wanted.scores
     assert novelties == wanted.novelties
     assert [state[shard] for shard in range(SHARDS)] == wanted.shards
+
+
+@examples(6, derandomize=True)
+@given(stories, st.integers(1, 30), seeds)
+def test_incidents_of_bounded_runs_are_the_same_and_no_complete_window_waits(story: int, most: int, seed: int) -> None:
+    windows, found = story_of(story).windows, straight(story)
+    novelties = [json.loads(value) for values in found.novelties.values() for value in values]
+    events = [(one["window_end"], False, json.dumps(one)) for one in novelties]
+    messages = [(one["watermark"], True, json.dumps(one)) for own in found.watermarks for one in own]
+    made: Published = {}
+    state: tuple[int, bytes, bytes] | None = None
+    for part in cut(windows, random.Random(seed), most=60):
+        buffer, correlator = loaded(state, JOINING)
+
+        def read(part: Sequence[int] = part, buffer: EpisodeEventBuffer = buffer) -> Iterator[str]:
+            own = sorted(row for row in [*events, *messages] if part[0] <= row[0] <= part[-1])
+            for at, (_, _, value) in enumerate(own):
+                if at >= most:  # windows before the last record of an earlier chunk are complete
+                    assert all(end >= own[at - at % most - 1][0] for end, *_ in buffer.waiting)
+                yield value
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(correlate, "AT_ONCE", most)
+            for incident in correlate.correlated(buffer, correlator, read()):
+                value = value_of(incident, "live")
+                add(made, incident_key(json.loads(value)), value)
+        state = buffer.done, correlator.dump(), buffer.dump()
+    assert made == found.incidents
+    assert state is not None and state[:2] == found.correlator
 
 
 def sorted_rows(story: StatisticsStory, windows: Sequence[int]) -> pd.DataFrame:

@@ -407,7 +407,7 @@ def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
         for k in (1, 2, 3):
             buffer.add_event(event(host, START + k * WINDOW))
     watermarks = {0: START + WINDOW, 1: START + 2 * WINDOW}
-    kept = cut(buffer, watermarks, {"h0": 0, "h1": 1})
+    kept = cut(buffer, watermarks, {"gauge/h0//m": 0, "gauge/h1//m": 1})
     assert kept.latest == watermarks
     assert sorted((key[1], (key[0] - START) // WINDOW) for key in kept.waiting) == [
         ("gauge/h0//m", 1),
