@@ -7,7 +7,7 @@ import structlog
 from app.core.settings import ControlSettings, Settings
 from app.kafka import rule_topic
 from app.versions import replay_manifest
-from app.versions.pinned_configuration import model_settings
+from app.versions.pinned_configuration import model_settings, reading
 from models.rules.hindsight import known_beforehand
 
 
@@ -19,7 +19,8 @@ def with_known_rules(settings: Settings) -> Settings:
     """
     earlier = replay_manifest.read(settings)
     if earlier is not None and earlier.configuration.get("control", {}).get("rules_from"):
-        return settings.model_copy(update={"control": model_settings(earlier.configuration)["control"]})
+        with reading(settings.version):
+            return settings.model_copy(update={"control": model_settings(earlier.configuration)["control"]})
     topic = rule_topic.read(settings)
     rules = known_beforehand(settings.control.rules, topic.placed, topic.window_ms, rule_topic.refused)
     structlog.get_logger().info("rules as known now", rules=len(rules), up_to_offset=topic.end)

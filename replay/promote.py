@@ -127,7 +127,7 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
         The log no longer reaches back to where the version ended, or a violation has ended it.
     """
     served = serving.read(settings.home)
-    old = with_pinned_models(settings, served.version)
+    old = serving_settings(settings, served.version)
     new = with_pinned_models(settings, version, report)
     replayed = replay_manifest.read(new)
     if version != old.version:
@@ -141,6 +141,18 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     check_reach(new, replayed)
     violations.check(new)
     return PromotionPlan(old, new, served, covers_from(new, replayed), first=first)
+
+
+def serving_settings(settings: Settings, version: str) -> Settings:
+    """Settings of the version that serves, as `with_pinned_models` has them.
+
+    Of one of another release, whose parameters this one does not have, they are those of the deployment: it is only followed, and nothing that
+    is done with it here depends on its models.
+    """
+    try:
+        return with_pinned_models(settings, version)
+    except InputError:
+        return settings.model_copy(update={"version": version})
 
 
 def plan_back(settings: Settings, to: str | None, report: Report = silent) -> PromotionPlan:

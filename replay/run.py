@@ -292,6 +292,8 @@ def check_again(
                         f"first run to {digest}; wanted the same bytes: was the log changed, or the code?"
                     )
                     raise DeterminismViolation(msg)
+            if number:
+                shutil.rmtree(scratch / f"{number - 1:04d}", ignore_errors=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     reporter(manifest.slices, len(manifest.slices), on_progress)("done")

@@ -221,7 +221,7 @@ def describe_added_partitions(topic: str, found: int, wanted: int, setting: str)
     """One sentence about partitions that were added to an input topic."""
     return (
         f"topic {topic} has {found} partitions, the version began with {wanted}: its jobs would never read the new ones; "
-        f"stop them, `kappa savepoint create NAME`, set {setting} to {found}, then `kappa run all --savepoint NAME`"
+        f"stop them, `kappa savepoint create NAME`, set {setting} to {found}, then `kappa run all --savepoint NAME --replace`"
     )
 
 

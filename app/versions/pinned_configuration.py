@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,18 +116,15 @@ def with_pinned_models(settings: Settings, version: str, report: Report = silent
     """Settings of a version, with the detection, correlation and shuffle partitions that it began with.
 
     Reports where these are not those of the settings. What else a version depends on is left as it is: `pin_configuration`
-    compares it when the version's jobs start.
+    compares it when the version's jobs start. Raises InputError for a version of another release, with parameters that this one does not have.
     """
     own = settings.model_copy(update={"version": version})
     kept = pinned_or_replayed(own)
     if kept is None:
         return own
-    begun = own.model_copy(
-        update={
-            **model_settings(kept),
-            "spark": own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]}),
-        }
-    )
+    with reading(version):
+        spark = own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]})
+        begun = own.model_copy(update={**model_settings(kept), "spark": spark})
     differing = differences(own, begun)
     if differing:
         more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
@@ -135,11 +133,28 @@ def with_pinned_models(settings: Settings, version: str, report: Report = silent
 
 
 def as_begun(settings: Settings) -> Settings:
-    """Settings with the windowing and the models' parameters that the version began with; its state depends on them."""
+    """Settings with the windowing and the models' parameters that the version began with; its state depends on them.
+
+    Raises InputError as `with_pinned_models` does.
+    """
     kept = read_pinned(settings)
     if kept is None:
         return settings
-    return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **model_settings(kept)})
+    with reading(settings.version):
+        return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **model_settings(kept)})
+
+
+@contextmanager
+def reading(version: str) -> Iterator[None]:
+    """Raises InputError where the configuration of a version, made into settings in the block, is one of another release."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = (
+            f"version {version} began with a configuration that this release does not read ({error}): go on with the release that began it, or "
+            "replay the log under another --version, and promote that"
+        )
+        raise InputError(msg) from error
 
 
 def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:

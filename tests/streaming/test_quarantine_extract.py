@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from support.raw_records import WINDOWING, Raw, at, frame, line, point, raw
 
 from models.records.records import QuarantinedRecord
+from pipelines.inputs import log_lines
 from pipelines.jobs import extract
 from pipelines.quarantine import NOTHING, Quarantine
+from replay.input_lateness import most_late
 
 pytestmark = pytest.mark.spark
 
@@ -87,3 +89,12 @@ def test_other_jobs_leave_the_records_out(spark: SparkSession) -> None:
     rows = [of("statistics", b"{}", offset) for offset in range(5)]
     left = Quarantine((entry(rows[3]),)).left_out(frame(spark, rows)).collect()
     assert sorted(row["offset"] for row in left) == [0, 1, 2, 4]
+
+
+def test_the_lateness_of_a_range_is_found_without_what_is_in_quarantine(spark: SparkSession) -> None:
+    """What ended `extract` whenever it read it would end that search as well."""
+    logs = [raw(line("a", at(own)), i, at(2))._replace(topic="logs") for i, own in enumerate((1, -40, -90))]
+    after = int(at(-100).timestamp() * 1000)
+    for listed, late in ((logs[:1], 92_000), (logs[2:], 42_000), (logs, 0)):
+        unread = Quarantine(tuple(map(entry, listed)))
+        assert most_late(log_lines, frame(spark, logs), unread, after, 15) == late

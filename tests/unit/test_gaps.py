@@ -179,7 +179,7 @@ def test_added_partitions_are_described_with_how_to_go_on() -> None:
         "began with 2",
         "kappa savepoint create",
         "topics.logs_partitions",
-        "--savepoint",
+        "kappa run all --savepoint NAME --replace",
     ):
         assert word in text
     data_loss.check_partitions(settings, marks(telemetry=2, logs=2, labels=1, changes=1, statistics=4))

@@ -6,11 +6,13 @@ import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from app.cli.replay_request import range_given, saying_what_is_left
+from app.core.report import Report
 from app.core.settings import ControlSettings, Settings
 from app.core.timestamps import wall_clock
 from app.versions import replay_manifest
@@ -21,7 +23,10 @@ from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
+from replay import run
 from replay.from_manifest import parsed, range_of
+from replay.savepoints import savepoint_writer
+from replay.slice_run import SliceContext
 from replay.slices import RequestedRange
 
 MUTED = ControlSettings(rules=rules_of([{"host": "db-*", "mute": True}]))
@@ -235,3 +240,27 @@ def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, changed: dic
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="it has no 'format'"):
         parsed(settings, tmp_path / "m.json", {})
+
+
+def test_a_replay_that_is_checked_keeps_the_state_of_two_slices_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the first run does: of a year there are hundreds, each of all series."""
+    settings = Settings(home=tmp_path, version="again")
+    made = replace(manifest_of(settings), slices=(WHOLE,) * 5, results=(RESULT,) * 5)
+    provenance = savepoint_writer.Provenance("again", {}, {}, 1, "0.1.0")
+    context = SliceContext(cast(SparkSession, None), settings, provenance, 1, write=False)
+    kept: list[int] = []
+
+    def slice_of_nothing(
+        own: SliceContext, part: Slice, before: Path | None, after: Path, report: Report
+    ) -> SliceResult:
+        assert before is None or before.is_dir()
+        after.mkdir(parents=True)
+        kept.append(len(list(after.parent.iterdir())))
+        return RESULT
+
+    monkeypatch.setattr(run, "run_slice", slice_of_nothing)
+    run.check_again(context, made, None, lambda progress: None)
+    assert kept == [1, 2, 2, 2, 2]
+    assert list(replay_manifest.folder_of(settings).iterdir()) == []

@@ -18,7 +18,7 @@ from app.core.settings import PROJECT, Settings
 from app.search import aliases
 from app.search.mappings import template
 from app.versions import locks, replay_manifest, serving
-from app.versions.pinned_configuration import configuration_of, pin_configuration, with_pinned_models
+from app.versions.pinned_configuration import as_begun, configuration_of, pin_configuration, with_pinned_models
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.serving import Serving, ServingInterval, TimeRange
 from models.core.parameters import DetectorParameters
@@ -248,6 +248,33 @@ def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Setti
     assert pin_configuration(found).parent.name == "v2"
     assert with_pinned_models(home, "live", reported.append).detector == home.detector
     assert len(reported) == 1
+
+
+def of_another_release(home: Settings, version: str) -> None:
+    """Let a version have begun with a parameter that this release does not have."""
+    file = home.model_copy(update={"version": version}).configuration_file
+    kept = json.loads(file.read_text())
+    kept["detection"]["metric_clear_hours"] = 4.0
+    file.write_text(json.dumps(kept))
+
+
+def test_a_version_of_a_release_with_other_parameters_is_refused_in_a_line(home: Settings) -> None:
+    of_another_release(home, "live")
+    serving.write(home.home, Serving().then("v2", 20_000).then("live", 40_000))
+    for begin in (serving.to_run, as_begun, lambda settings: with_pinned_models(settings, "live")):
+        with pytest.raises(
+            InputError,
+            match=r"version live began with .*'metric_clear_hours'.*go on with the release that began it, or",
+        ):
+            begin(home)
+
+
+def test_a_version_is_promoted_in_the_place_of_one_of_a_release_with_other_parameters(home: Settings) -> None:
+    of_another_release(home, "live")
+    old = promote.serving_settings(home, "live")
+    assert (old.version, old.detector) == ("live", home.detector)
+    promote.check_same(old, with_pinned_models(home, "v2"))
+    assert promote.serving_settings(home, "v2").detector.spike_nats == 9.0
 
 
 def test_the_configuration_of_its_replay_counts_while_that_of_its_jobs_is_made_anew(home: Settings) -> None:
