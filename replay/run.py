@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from pyspark.sql import SparkSession
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import quarantine, topics
+from app.kafka.connection import unavailable
 from app.kafka.input_offsets import input_topics
 from app.runtime import jobs
 from app.versions import locks, replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
 from app.versions.replay_manifest import ReplayManifest, SavepointReference, Slice, folder_of, state_folder
-from pipelines.errors import DeterminismViolation, InputError
+from pipelines import failures
+from pipelines.errors import DeterminismViolation, InputError, KappaError
 from pipelines.state import savepoint_format
 from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
@@ -219,9 +222,11 @@ def replay(
     Raises
     ------
     InputError
-        Another process replays the version, or runs its jobs.
+        Another process replays the version, or runs its jobs; or retention has deleted records before they were read.
     DeterminismViolation
         The check came to other results than the first run.
+    ServiceUnavailable
+        Kafka does not answer.
     """
     settings, manifest = what.settings, what.manifest
     if what.earlier is not None:
@@ -232,7 +237,8 @@ def replay(
     if manifest.complete:
         report(f"version {settings.version} is complete: running it again without writing")
         context = context_of(spark, settings, manifest, partitions)
-        check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
+        with in_our_words(settings):
+            check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
         return manifest.record() | {"same": True}
     with locks.only_here(settings, jobs.NAMES):
         if replay_manifest.read(settings) != what.earlier:
@@ -244,7 +250,27 @@ def replay(
         pin_configuration(settings)
         replay_manifest.write(settings, manifest)
         context = context_of(spark, settings, manifest, partitions)
-        return run_slices(context, manifest, what.savepoint, on_progress).record()
+        with in_our_words(settings):
+            return run_slices(context, manifest, what.savepoint, on_progress).record()
+
+
+@contextmanager
+def in_our_words(settings: Settings) -> Iterator[None]:
+    """Raise one line in place of Spark's traces where records were deleted meanwhile, Kafka does not answer, or a task raised an error of ours."""
+    try:
+        yield
+    except KappaError:
+        raise
+    except Exception as error:
+        left = replay_manifest.read(settings)
+        if failures.is_of_deleted_records(error) and left is not None:
+            check_readable(settings, left.left)
+        if failures.is_of_an_absent_broker(error):
+            raise unavailable(settings, TimeoutError(failures.first_line(error))) from error
+        ours = failures.of_ours(error)
+        if ours is not None:
+            raise ours from error
+        raise
 
 
 def context_of(
