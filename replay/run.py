@@ -110,7 +110,7 @@ def plan(
         msg = "replay: version live is what the live jobs write; wanted another name, such as --version again"
         raise InputError(msg)
     earlier = replay_manifest.read(settings)
-    if earlier is None:
+    if earlier is None or not earlier.complete:  # `kappa run --savepoint` may have begun the version meanwhile
         check_new(settings)
     asked = requested.record(include_late=lateness is not None)
     reference = None if savepoint is None else start_position.check_savepoint(settings, savepoint)
@@ -147,7 +147,7 @@ def plan(
 
 
 def check_new(settings: Settings) -> None:
-    """Raise InputError where a new replay's results would lie among those of jobs, or of another home."""
+    """Raise InputError where a replay's results would lie among those of jobs, or of another home."""
     if start_position.jobs_with_checkpoint(settings):
         msg = (
             f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "

@@ -99,10 +99,12 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
     ------
     InputError
         The savepoint is of another log or of other shards, or from before what the log still holds; or the version has
-        checkpoints that are not to be replaced.
+        checkpoints that are not to be replaced, or an unfinished replay.
     """
+    there, replayed = jobs_with_checkpoint(settings), replay_manifest.read(settings)
+    if replayed is not None and not there:
+        replayed.check_complete()  # what it has written so far would lie among the results of the jobs
     savepoint = check_savepoint(settings, folder)
-    there = jobs_with_checkpoint(settings)
     if there and not replace:
         msg = (
             f"version {settings.version} has checkpoints of {', '.join(there)}: it would begin anew from savepoint "

@@ -189,7 +189,7 @@ def test_where_only_documents_are_left_to_write_nothing_of_the_input_is_needed(i
 
 
 @pytest.mark.spark
-def test_what_is_deleted_while_it_runs_is_said_in_a_line_with_from_when_it_can_run(
+def test_what_is_deleted_while_it_runs_ends_it_in_a_line_with_from_when_it_can_run(
     stack: Addresses, spark: SparkSession, unique: str, tmp_path: Path
 ) -> None:
     settings = load(settings_file(tmp_path, stack, unique, "live", 20_000))
@@ -200,9 +200,9 @@ def test_what_is_deleted_while_it_runs_is_said_in_a_line_with_from_when_it_can_r
     delete(settings, {(settings.topic("telemetry"), 0): 7})
     with pytest.raises(
         InputError, match=r"no longer reaches back: .*telemetry/0 begins at offset 7, .*can run from 20"
-    ) as said:
+    ) as refused:
         run.replay(spark, what)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="no longer reaches back"):
         run.plan(own, RequestedRange(), None)
 

@@ -383,6 +383,17 @@ def test_a_version_that_was_run_and_never_replayed_is_not_replayed(home: Setting
     own.checkpoint("detect").mkdir(parents=True)
     with pytest.raises(InputError, match="version v2 was made by `kappa run`"):
         run.plan(own, RequestedRange())
+    replayed(home, "v2", "running")  # and was interrupted before `kappa run --savepoint`
+    with pytest.raises(InputError, match="version v2 was made by `kappa run`"):
+        run.plan(own, RequestedRange())
+
+
+def test_jobs_do_not_begin_after_a_savepoint_among_the_results_of_an_unfinished_replay(home: Settings) -> None:
+    own = tuned(home, "v2")
+    replayed(home, "v2", "running")
+    (own.home / "savepoints" / "before").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"the replay of version v2 is unfinished; run the same `kappa replay` again"):
+        set_start_position(own, "before", replace=False)
 
 
 def test_checkpoints_of_jobs_that_run_are_not_set_aside_for_a_savepoint(home: Settings) -> None:
