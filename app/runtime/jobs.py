@@ -121,6 +121,18 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     )
 
 
+def novelties_topic(settings: Settings) -> correlate.NoveltiesTopic:
+    """What records of `novelties` must agree with, for `correlate` to believe them."""
+    windowing = settings.windowing
+    return correlate.NoveltiesTopic(
+        settings.topic("novelties"),
+        settings.topics.partitions,
+        windowing.shards,
+        windowing.window_seconds * MILLIS,
+        windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
+    )
+
+
 def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
@@ -129,14 +141,7 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
         None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
     )
     unread = quarantine.of("correlate", (topics["novelties"],))
-    windowing = settings.windowing
-    source = correlate.NoveltiesTopic(
-        topics["novelties"],
-        settings.topics.partitions,
-        windowing.shards,
-        windowing.window_seconds * MILLIS,
-        windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
-    )
+    source = novelties_topic(settings)
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),

@@ -48,6 +48,7 @@ STAGE = "correlate"
 ID = re.compile(r"[0-9a-f]{20}")
 LARGEST = 1e100  # of a number that is believed: what detect writes is far below it, and sums of many are finite
 AT_ONCE = 10_000  # records of a bounded run: of a small fleet it has millions of watermark messages, of 1 kB in memory
+REFUSALS = (ValueError, AttributeError, TypeError, RecursionError)  # what `NoveltiesTopic.check` raises
 STATE = "done long, model binary, waiting binary"
 
 # The state to begin with, as `STATE` has it; None for a correlator that begins from scratch.
@@ -207,7 +208,7 @@ class CorrelateProcessor(StatefulProcessor):
                 source: Any = row
                 try:
                     believed.append(self._source.check(source))
-                except (ValueError, AttributeError, TypeError, RecursionError) as error:
+                except REFUSALS as error:
                     refused.append(self._source.letter(source, error))
             if refused:
                 yield pd.DataFrame({"key": None, "value": None, "letter": refused, "summary": None})

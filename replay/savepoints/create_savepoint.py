@@ -15,8 +15,9 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -29,15 +30,22 @@ from app.core.settings import Settings
 from app.kafka import data_loss, log_marks, quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
+from app.runtime import jobs
 from app.runtime.state_query import state_of, variable_of
 from app.versions import violations
 from app.versions.pinned_configuration import as_begun, read_pinned, started_versions
 from app.versions.start_position import start_position
 from models.core.parameters import DetectorParameters
 from models.incidents.correlator import Correlator
-from models.records.records import WatermarkMessage
 from pipelines.errors import InputError, ServiceUnavailable
-from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, shard_of_series
+from pipelines.jobs.correlate import (
+    BEGINNING,
+    REFUSALS,
+    Believed,
+    EpisodeEventBuffer,
+    add_in_order,
+    shard_of_series,
+)
 from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
@@ -234,14 +242,23 @@ def brought_to(
 ) -> CorrelatorState:
     """The state of `correlate` with every event up to the watermarks in wait, and nothing beyond."""
     buffer = EpisodeEventBuffer.load(state.waiting)
-    for value in records_after(settings, positions):
-        message = WatermarkMessage.from_json(value)
-        if message is None:
-            buffer.add_event(value)
-        else:
-            buffer.add_watermark(message.shard, message.watermark, message.watched)
+    add_in_order(buffer, believed(spark, settings, *records_after(settings, positions)))
     shards = shards_of(spark, {key[1] for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
+
+
+def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int) -> Iterator[Believed]:
+    """Those of the records of `novelties` that are believed by `correlate`, in their order; about the others it will write letters."""
+    source = dataclasses.replace(jobs.novelties_topic(as_begun(settings)), partitions=partitions)
+    series = [(one.key or b"").decode(errors="replace") for one in records]
+    shards = shards_of(spark, set(series), source.shards)
+    for record, name in zip(records, series, strict=True):
+        where = {"partition": record.partition, "offset": record.offset, "timestamp": record.timestamp}
+        try:
+            found = source.check(SimpleNamespace(value=record.value, series=name, shard=shards[name], **where))
+        except REFUSALS:
+            continue
+        yield found
 
 
 def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> EpisodeEventBuffer:
@@ -251,14 +268,15 @@ def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mappi
 
 
 def shards_of(spark: SparkSession, series: Iterable[str], shards: int) -> dict[str, int]:
-    """The shard that writes the episodes of each series."""
+    """The shard that writes the episodes of each series; -1 of a name that is none."""
     names = F.explode(F.from_json(F.lit(json.dumps(sorted(series))), "array<string>")).alias("series")
-    rows = spark.range(1).select(names).select("series", shard_of_series(F.col("series"), shards).alias("shard"))
+    shard = F.coalesce(shard_of_series(F.col("series"), shards), F.lit(-1)).alias("shard")
+    rows = spark.range(1).select(names).select("series", shard)
     return {row.series: int(row.shard) for row in rows.collect()}
 
 
-def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]:
-    """Records of `novelties` from offsets to the topic's end."""
+def records_after(settings: Settings, positions: Mapping[int, int]) -> tuple[list[Any], int]:
+    """Records of `novelties` from offsets to the topic's end, and how many partitions it has."""
     topic = settings.topic("novelties")
     unread = quarantine.read(settings).found.of("correlate", (topic,))
     try:
@@ -274,7 +292,7 @@ def records_after(settings: Settings, positions: Mapping[int, int]) -> list[str]
         first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
         for part in parts:
             consumer.seek(part, start_of(part, positions, first[part]))
-        return list(values_to(consumer, ends, settings, unread))
+        return list(records_to(consumer, ends, settings, unread)), len(parts)
     finally:
         consumer.close()
 
@@ -291,8 +309,8 @@ def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
     return max(wanted, first)
 
 
-def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread: Quarantine) -> Iterator[str]:
-    """Values of records up to offsets, without those in quarantine. Raises ServiceUnavailable if the broker falls silent."""
+def records_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread: Quarantine) -> Iterator[Any]:
+    """Records up to offsets, without those in quarantine. Raises ServiceUnavailable if the broker falls silent."""
     silent = 0
     while any(consumer.position(part) < end for part, end in ends.items()):
         batches = consumer.poll(timeout_ms=1_000)
@@ -300,8 +318,7 @@ def values_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread
         if silent > SILENT_POLLS:
             raise ServiceUnavailable(no_answer(settings, "novelties"))
         for records in batches.values():
-            read = [one for one in records if not unread.contains(one.topic, one.partition, one.offset)]
-            yield from ((record.value or b"").decode(errors="replace") for record in read)
+            yield from (one for one in records if not unread.contains(one.topic, one.partition, one.offset))
 
 
 def no_answer(settings: Settings, topic: str) -> str:

@@ -5,6 +5,8 @@ import math
 import random
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from app.core.settings import Settings
 from app.kafka import score_log
 from models.detection.limits import CHANGES, LABELS, RULES, series_of
 from models.detection.shard_state import ALL_SERIES
@@ -25,6 +28,8 @@ from pipelines.jobs.correlate import (
     one_group,
     shard_of_series,
 )
+from pipelines.windowing import WindowingConfig
+from replay.savepoints import create_savepoint
 
 SHARDS = 3
 T = 1_700_000_000_000
@@ -351,3 +356,30 @@ def test_episodes_about_the_whole_fleet_are_those_of_the_shard_that_opened_them(
     odd = [("fleet///hosts in shard 99999999999",), ("fleet///hosts",), ("gauge/a",)]
     names = spark.createDataFrame(odd, "series string").select(shard_of_series(F.col("series"), source.shards))
     assert [row[0] for row in names.collect()] == [None, None, score_log.shard_of("a", source.shards)]
+
+
+def test_a_savepoint_believes_of_novelties_what_correlate_does(spark: SparkSession, tmp_path: Path) -> None:
+    """Of what correlate has not read yet: one stray record would end each savepoint, or be an event in it that no run has."""
+    settings = Settings(home=tmp_path, windowing=WindowingConfig(shards=SHARDS))
+    name, partitions = "gauge/a/web/a-latency", 2
+    shard = score_log.shard_of("a", SHARDS)
+    own = event("a", 1) | {"id": episode_id(name, at(1))}
+    fleet = series_of("", 1)
+    full = own | {"series": fleet, "id": episode_id(fleet, at(1)), "host": ""}
+    closed = watermark(1, 1) | {"watched": None}
+
+    def written(value: bytes | None, key: str | None, partition: int, offset: int) -> SimpleNamespace:
+        about = {"partition": partition, "offset": offset, "timestamp": at(2)}
+        return SimpleNamespace(value=value, key=None if key is None else key.encode(), **about)
+
+    texts = [json.dumps(one).encode() for one in (own, full, closed)]
+    ours = [
+        written(texts[0], name, shard % partitions, 0),
+        written(texts[1], fleet, 1, 1),
+        written(texts[2], None, 1, 2),
+    ]
+    strays = [written(value, name, 0, 7) for value in (b"stray", b"{}", b"\xff", None)]
+    strays += [written(texts[0], name, 1 - shard % partitions, 8), written(texts[0], "gauge/b/web/x", 0, 9)]
+    strays += [written(texts[2], None, 0, 10), written(texts[1], "fleet///hosts", 1, 11)]
+    found = list(create_savepoint.believed(spark, settings, [*strays, *ours], partitions))
+    assert [(one.offset, one.shard) for one in found] == [(0, shard), (1, 1), (2, 1)]
