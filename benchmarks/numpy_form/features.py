@@ -24,7 +24,7 @@ from models.univariate.features import (
     usual_at_hour,
 )
 from models.univariate.parameters import UnivariateParameters
-from models.univariate.univariate_state import FAST, LOCAL, LOG_LEVEL, N_FEATURES, RHYTHM, ROUGH, STEP, VALUE, WITHIN
+from models.univariate.univariate_state import FAST, LOCAL, LOG_LEVEL, N_FEATURES, RHYTHM, ROUGH, STEP, WITHIN
 
 Hot = dict[str, Array]
 
@@ -58,15 +58,17 @@ class MeasuredFeatures:
     seconds: Floats
 
 
-def bounds(s: Hot, warming: Bools, p: UnivariateParameters) -> tuple[Floats, Floats]:
-    """The least and the largest value that features see, in the unit of the series, `(n,)` each."""
+def bounds(s: Hot, level: tuple[Floats, Floats], warming: Bools, p: UnivariateParameters) -> tuple[Floats, Floats]:
+    """The least and the largest value that features see, in the unit of the series, `(n,)` each; `level` as in `measure`."""
+    first, of_week = level
     weight, quantum = s["weight"].astype(np.float64), s["quantum"].astype(np.float64)
-    robust = s["robust_sums"][VALUE] / (s["robust_weight"][VALUE].astype(np.float64) + p.prior_rows)
-    ever = s["sums"][RHYTHM] / (weight + p.prior_rows)
-    scale = np.maximum(np.sqrt(np.maximum(robust, ever)), quantum)
+    usual = (
+        first + usual_at_hour(s["hour_mean"], s["hour_weight"].astype(np.float64), s["overall"] - first, p) + of_week
+    )
+    scale = np.maximum(np.sqrt(s["sums"][RHYTHM] / (weight + p.prior_rows)), quantum)
     off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
     off = np.where(warming | (quantum <= 0), np.inf, off)
-    return s["robust_mean"][VALUE] - off, s["robust_mean"][VALUE] + off
+    return usual - off, usual + off
 
 
 def measure(

@@ -120,7 +120,7 @@ class NumpyUnivariate(Univariate):
         """Score one window of some series, then learn it. See `Univariate.step`."""
         mean = np.clip(mean, -LARGEST, LARGEST)
         series = self._begin(t_ms, index, mean)
-        bounded = np.clip(mean, *features.bounds(series.hot, series.warming, self._p))
+        bounded = np.clip(mean, *features.bounds(series.hot, self._level(series), series.warming, self._p))
         trust = predictive.trust(series.hot, mean, self._p)
         seen = self._features(series, n, bounded, m2, trust)
         predicted = self._predictive(series, seen, bounded)
@@ -147,9 +147,12 @@ class NumpyUnivariate(Univariate):
     def _features(self, series: WindowSeries, n: Ints, mean: Floats, m2: Floats, trust: Floats) -> MeasuredFeatures:
         """Features stage: what is measured of each window, `(features, n)`; `trust` are the weights with which the rows are learnt, `(n,)`."""
         s, p = series.hot, self._p
-        level = self.state.cold["first_value"][0, series.index], self._tables.of_week[series.index]
         within = m2, n.astype(np.float64)
-        return features.measure(s, mean, trust, level, within, series.now, p)
+        return features.measure(s, mean, trust, self._level(series), within, series.now, p)
+
+    def _level(self, series: WindowSeries) -> tuple[Floats, Floats]:
+        """What levels of hours are relative to, and what the week adds to the level of now, `(n,)` each."""
+        return self.state.cold["first_value"][0, series.index], self._tables.of_week[series.index]
 
     def _predictive(self, series: WindowSeries, seen: MeasuredFeatures, mean: Floats) -> PredictedFeatures:
         """Predictive stage: surprises of the features under both memories, nats, `(features, n)`, which then learn them."""
@@ -158,7 +161,7 @@ class NumpyUnivariate(Univariate):
             features.kept(seen.seconds, DAY * self._of(name, series.index), p.level_rows)
             for name in ("level_half_life_days", "robust_half_life_days")
         )
-        ever = predictive.step_ever(s, seen, keep, p)
+        ever = predictive.step_ever(s, seen, keep, series.warming, p)
         robust, expected = predictive.step_robust(s, seen, mean, keep_robust, p)
         return PredictedFeatures(ever, robust, expected)
 

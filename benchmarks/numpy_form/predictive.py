@@ -10,10 +10,11 @@ from benchmarks.numpy_form.features import Hot, MeasuredFeatures
 from models.core.arrays import Bools, Floats
 from models.stats import normal_gamma
 from models.univariate import features
-from models.univariate.features import DAY
+from models.univariate.features import DAY, LEAST_KNOWN, MOST_LEARNT
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import LARGEST_SUM, ONE_YESTERDAY, ROBUST_FROM, reach_of, spread_of
 from models.univariate.univariate_state import (
+    FAST,
     LOG_LEVEL,
     N_FEATURES,
     N_ROBUST,
@@ -128,7 +129,9 @@ def predict(
     return FeaturePrediction(surprise, deviation, tau, nu)
 
 
-def step_ever(s: Hot, seen: MeasuredFeatures, keep: Floats, p: UnivariateParameters) -> FeaturePrediction:
+def step_ever(
+    s: Hot, seen: MeasuredFeatures, keep: Floats, warming: Bools, p: UnivariateParameters
+) -> FeaturePrediction:
     """Surprises under the memory that learns everything, `(features, n)`; learns the window, in place in `s`."""
     memory = FeatureMemory.ever(s)
     prior = FeaturePrior(_floor(memory.mean, p), seen.least, p.prior_rows)
@@ -136,9 +139,20 @@ def step_ever(s: Hot, seen: MeasuredFeatures, keep: Floats, p: UnivariateParamet
     found = predict(memory, seen.values, prior, few, wider=second_day(s))
     weights = np.tile(seen.trust, (N_FEATURES, 1))
     weights[WITHIN, seen.unknown] = 0.0
-    s["mean"], s["sums"], after = memory.learn(keep, found.deviation, weights)
+    s["mean"], s["sums"], after = memory.learn(keep, _learnt(memory, found.deviation, prior, warming), weights)
     s["weight"], s["within_weight"] = after[0].astype(np.float32), after[WITHIN].astype(np.float32)
     return found
+
+
+def _learnt(memory: FeatureMemory, deviation: Floats, prior: FeaturePrior, warming: Bools) -> Floats:
+    """Deviations as they are learnt, `(features, n)`: those of features that grow with the value within reach of their spread."""
+    scale = np.sqrt((memory.sums + prior.rows * prior.spread * prior.spread) / (memory.weight + prior.rows))
+    most = MOST_LEARNT * np.sqrt(memory.weight + LEAST_KNOWN) * np.maximum(scale, prior.least)
+    most[:, warming] = np.inf
+    out = deviation.copy()
+    for f in (STEP, FAST, RHYTHM):
+        out[f] = np.clip(deviation[f], -most[f], most[f])
+    return out
 
 
 def step_robust(

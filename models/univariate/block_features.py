@@ -109,15 +109,16 @@ def begin(w: Scratch, m: int, q: Floats) -> None:
 
 @inlined
 def bound(w: Scratch, m: int, q: Floats) -> None:
-    """Bring values to within what a row may widen the spread by: see `features`."""
-    prior = q[PRIOR_ROWS]
+    """Bring values to within reach of what is usual at this hour of the day and the week: see `features`."""
+    prior, hour = q[PRIOR_ROWS], q[RHYTHM_PRIOR]
     for j in range(m):
         quantum, weight = w[b.QUANTUM, j], w[b.WEIGHT, j]
-        scale = scale_of(w[b.ROBUST_SUMS + VALUE, j], w[b.ROBUST_WEIGHT + VALUE, j] + prior, 0.0, 0.0, quantum)
-        scale = scale_of(w[b.SUMS + RHYTHM, j], weight + prior, 0.0, 0.0, scale)
+        scale = scale_of(w[b.SUMS + RHYTHM, j], weight + prior, 0.0, 0.0, quantum)
+        first, known, mean = w[b.FIRST_VALUE, j], w[b.HOUR_WEIGHT, j], w[b.HOUR_MEAN, j]
+        usual = first + (known * mean + hour * (w[b.OVERALL, j] - first)) / (known + hour) + w[b.OF_WEEK, j]
         off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
         off = off if (quantum > 0) & (w[b.WARMING, j] == 0) else np.inf
-        low, high = w[b.ROBUST_MEAN + VALUE, j] - off, w[b.ROBUST_MEAN + VALUE, j] + off
+        low, high = usual - off, usual + off
         value = high if w[b.X, j] > high else w[b.X, j]
         w[b.X, j] = low if value < low else value
 

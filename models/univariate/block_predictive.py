@@ -10,7 +10,7 @@ from models.stats.elementary import exp, log1p, two_sided
 from models.stats.normal_gamma import KNOWN, MOST_NATS, TINY, WIDE
 from models.univariate import block as b
 from models.univariate.block import Scratch
-from models.univariate.features import DAY
+from models.univariate.features import DAY, LEAST_KNOWN, MOST_LEARNT
 from models.univariate.predictive import LARGEST_SUM, ONE_YESTERDAY, ROBUST_FROM
 from models.univariate.settings_vector import FLOOR, LEAST_WEIGHT, OUTLIER_BOUND, PRIOR_ROWS, REACH
 from models.univariate.univariate_state import FAST, LOG_LEVEL, N_FEATURES, N_ROBUST, RHYTHM, STEP, VALUE, WITHIN
@@ -60,6 +60,7 @@ def step_ever(w: Scratch, m: int, q: Floats) -> None:
     for f in range(N_FEATURES):
         of_weight = b.WITHIN_WEIGHT if f == WITHIN else b.WEIGHT
         floor = 0.0 if f == LOG_LEVEL else relative
+        spreads = MOST_LEARNT if (f == STEP) | (f == FAST) | (f == RHYTHM) else np.inf
         for j in range(m):
             mean, sums, weight = w[b.MEAN + f, j], w[b.SUMS + f, j], w[of_weight, j]
             value = w[b.VALUES + f, j]
@@ -75,6 +76,10 @@ def step_ever(w: Scratch, m: int, q: Floats) -> None:
             before = weight * w[b.KEEP, j]
             after = before + learnt
             gain = learnt / (after if after > TINY else TINY)
+            most = spreads * np.sqrt(weight + LEAST_KNOWN) * scale
+            most = np.inf if w[b.WARMING, j] > 0 else most
+            deviation = most if deviation > most else deviation
+            deviation = -most if deviation < -most else deviation
             total = sums * w[b.KEEP, j] + gain * before * deviation * deviation
             w[b.SUMS + f, j] = F(total if total < LARGEST_SUM else LARGEST_SUM)
             mean = mean + gain * deviation

@@ -8,9 +8,10 @@ With x the window's mean, dt the seconds since the last row, and EW_h a mean wit
     local       asinh((x - fast mean before) / recent roughness)
     spread within   ln of the standard deviation in the window, NaN where it holds one point
 
-One row widens a spread at most `MOST_WIDER` times: a value that is d spreads off makes that of n rows about sqrt(1 + d^2 / n) times as wide, so
-features see x at most MOST_WIDER sqrt(n + LEAST_KNOWN) spreads from the typical value. Nonsense, of whatever size, is forgotten
-as an outlier is; what stays there is known after some rows. There is no bound while a series is warming up, or before it has moved twice.
+Nonsense, of whatever size, hides little: a row that is d spreads off makes the spread of n rows about sqrt(1 + d^2 / n) times as wide. So features
+see x at most MOST_WIDER sqrt(n + LEAST_KNOWN) spreads of the rhythm from what is usual at the hour, and of those that grow with x itself (step,
+fast mean, rhythm) a row is learnt at most MOST_LEARNT sqrt(n + LEAST_KNOWN) of their spreads from their mean: it makes them 1.4 times as wide
+at most. What stays there is known after some rows. There is no bound while a series is warming up, or before it has moved twice.
 
 Recent roughness is that of the rows before. `local` finds a small step in an hour with little noise; a logarithm keeps bursts from
 filling its memory. Their surprises do not depend on the unit of x.
@@ -33,7 +34,11 @@ LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
 OF_GRAIN = ("long_step", "long_weight")
-MOST_WIDER, LEAST_KNOWN = 3.0, 1000.0  # times that a row may widen a spread by; rows that a spread counts as at least
+MOST_WIDER, MOST_LEARNT = (
+    3.0,
+    1.0,
+)  # how far off a value is seen and a feature is learnt, in roots of the rows that are known
+LEAST_KNOWN = 1000.0  # rows that are added to them
 FINER = 5  # binary digits: how much finer the levels of hours are than a step
 Hot = dict[str, Array]
 

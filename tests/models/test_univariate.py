@@ -245,16 +245,18 @@ def test_no_value_makes_the_model_blind(strange: list[float]) -> None:
     assert np.isfinite(last.health).all()
 
 
-def test_a_value_that_is_nonsense_hides_no_change_after_it() -> None:
-    """A wrapped counter, an error code, a wrong unit: one row, thirty hours before everything is a hundred spreads higher."""
+@pytest.mark.parametrize(("wave", "higher"), [(0.0, 30.0), (50.0, 250.0)])
+def test_a_value_that_is_nonsense_hides_no_change_after_it(wave: float, higher: float) -> None:
+    """A wrapped counter, an error code, a wrong unit: one row, thirty hours before everything is so many spreads higher."""
     nonsense, at = [101.0, 1e3, -1e4, 1e6, 4.29e9, -1e12, 1e15], 7 * ROWS_A_DAY
-    x = np.random.default_rng(4).normal(100, 1, (at + 30 * 60 // MINUTES, 1)).repeat(len(nonsense), axis=1)
+    day = 2 * np.pi * np.arange(at + 30 * 60 // MINUTES + 1)[:, None] / ROWS_A_DAY
+    x = (100 + wave * np.sin(day) + np.random.default_rng(4).normal(0, 1, day.shape)).repeat(len(nonsense), axis=1)
     x[at] = nonsense
     u = model(len(nonsense))
-    after = column(score_rows(u, x), "base")[at:]
+    after = column(score_rows(u, x[:-1]), "base")[at:]
     assert after[0, 1:].min() > 20
     assert after[8:].max() < 10
-    found = column(score_rows(u, x[:1] + 100, first=len(x)), "base")
+    found = column(score_rows(u, x[-1:] + higher, first=len(x) - 1), "base")
     assert found.min() > 14
 
 
