@@ -38,10 +38,17 @@ VERSIONS_SECONDS = 20
 VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
 # On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen. What is open
-# comes before the five numbers. The reason of an incident is cut nowhere.
+# comes before the five numbers. In a window between the two, the title has a line of its own, so that no range and no way to sign in is cut off.
+# The reason of an incident is cut nowhere, nor is what a number is of.
 LESS_ROOM = """<style>
 .stMainBlockContainer {padding-top: 4.5rem; padding-bottom: 4rem}
-[data-testid="stPageLink"] p {white-space: normal}
+[data-testid="stPageLink"] p, [data-testid="stMetricLabel"] p {white-space: normal}
+@media (min-width: 641px) and (max-width: 1240px) {
+  .st-key-head > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-flow: row wrap}
+  .st-key-head [data-testid="stColumn"] {flex: 1 1 auto; width: auto; min-width: max-content}
+  .st-key-head [data-testid="stColumn"]:nth-child(1) {flex-basis: 100%}
+  .st-key-head [data-testid="stColumn"]:nth-child(2) {flex-basis: 7rem; min-width: 7rem}
+}
 @media (max-width: 640px) {
   .st-key-head > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-flow: row wrap; gap: 0.5rem}
   .st-key-head [data-testid="stColumn"] {flex: 1 1 40%; min-width: 40%; width: auto}
@@ -218,7 +225,7 @@ def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
     if behind > FRESH:
         st.warning(
             f"The newest event is {in_words(behind)}: the jobs are catching up with the log, or no events come, or the "
-            "jobs have stopped (`kappa status`). The range ends at the newest event, not now.",
+            "jobs have stopped: the page Pipeline says which. The range ends at the newest event, not now.",
             icon=":material/history:",
         )
     return True

@@ -51,7 +51,7 @@ def show_each(of: Incident, novelties: Mapping[str, Any], view: View) -> dict[st
         places[row["series"]] = st.container()
     rest = of.contributions[PLOTTED:]
     if len(rest):
-        with st.expander(f"{plural(len(rest), 'more series')} that contribute"):
+        with st.expander(f"{plural(len(rest), 'more series')} that contribute{'s' if len(rest) == 1 else ''}"):
             with_curves = st.toggle("With curves", key=f"curves {of.id}")
             for _, row in rest.iterrows():
                 contribution(row, novelties.get(row["series"]), view)

@@ -66,6 +66,15 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class OpenIncidents:
+    """Incidents that are open. `newest` is the version's latest event time."""
+
+    read: datetime
+    newest: datetime | None
+    open_incidents: Listing
+
+
+@dataclass(frozen=True)
 class Found:
     """All that the page shows of an incident. `points`: for the first contributions that have scores.
 
@@ -109,14 +118,25 @@ def page(view: View) -> None:
 def choose(view: View) -> None:
     """Open incidents to choose from."""
     st.caption("Choose an incident here, or on the page Overview.")
-    found = chrome.known(view, "open", "", lambda client: open_incidents(client, view.version))
-    if found is None:
+    found = chrome.known(view, "open", "", lambda client: read_open(client, view.version))
+    if found is not None:
+        show_choice(found, view)
+
+
+def show_choice(found: OpenIncidents, view: View) -> None:
+    """A link to each of them. Where nothing was judged, or nothing lately, that comes first: none may be open as yet."""
+    if not chrome.fresh(view, found.newest, found.read):
         return
-    if not found.total:
+    if not found.open_incidents.total:
         st.success("No incident is open. Overview lists the closed ones.", icon=":material/check_circle:")
         return
-    for _, row in found.rows.iterrows():
+    for _, row in found.open_incidents.rows.iterrows():
         view.link("incident", f"{plain(row['reason'])} ({some(row['hosts'])})", incident=row["id"])
+
+
+def read_open(client: Elasticsearch, version: str) -> OpenIncidents:
+    """What there is to choose from. Raises QueryError if a search fails."""
+    return OpenIncidents(chrome.now(), newest_event(client, version), open_incidents(client, version))
 
 
 def part(view: View, identity: str) -> None:

@@ -21,7 +21,7 @@ from dashboards.words import code, duration, located, plural
 # What rates are sorted by: in words, and by which number.
 BY = {"lines": ("most lines", "lines"), "surprise": ("most surprising", "score")}
 NO_SCORES = (
-    "How often each message comes is not known here: version {version} does not index its scores. With "
+    "How often each message comes is not known here: no scores of version {version} are indexed yet. With "
     "`index.scores = true` the job `index` writes them from then on."
 )
 NO_TEXT = "(text not known: its scores are of an older `detect`)"

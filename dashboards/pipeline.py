@@ -64,7 +64,10 @@ def show_jobs(view: View) -> None:
             f"Not well: {', '.join(map(plain, ill))}. No progress for too long, or rows were dropped; its log says why."
         )
     else:
-        st.success(f"{plural(len(found.jobs), 'job')} make progress.", icon=":material/check_circle:")
+        st.success(
+            f"{plural(len(found.jobs), 'job')} {'makes' if len(found.jobs) == 1 else 'make'} progress.",
+            icon=":material/check_circle:",
+        )
     if found.quarantined:
         st.warning(QUARANTINE_HELP.format(records=plural(found.quarantined, "record")), icon=":material/bug_report:")
     for note in found.notes:

@@ -66,11 +66,16 @@ def show_matches(view: View, asked: str) -> None:
         return matching(client, view.version, asked, span)
 
     found = chrome.known(view, "matches", asked, read)
-    if found is None:
-        return
+    if found is not None:
+        show_found(found, view, asked)
+
+
+def show_found(found: Listing, view: View, asked: str) -> None:
+    """A table of them, or that there is none."""
     if not found.total:
+        none = "No series with novelties or scores has these words in its name" if asked else "No series was novel"
         st.caption(
-            f"No series with novelties or scores in the last {view.words} has these words in its name. "
+            f"{none} in the last {view.words}. "
             "Choose a longer range; a series that was never novel is found only where scores are indexed (`index.scores`)."
         )
         return

@@ -95,7 +95,7 @@ def one_line(text: Any) -> str:
 
 def plural(count: int, thing: str) -> str:
     """`1 host`, `2 hosts`."""
-    return f"{count:,} {thing}{'' if count == 1 or thing == 'series' else 's'}"
+    return f"{count:,} {thing}{'' if count == 1 or thing.endswith('series') else 's'}"
 
 
 def some(names: list[str] | tuple[str, ...], most: int = 3) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
+import shlex
 import shutil
 import socket
 import threading
@@ -184,6 +185,7 @@ def run_demo(
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
             pages = contexts.enter_context(dashboard.running(shown, report))
             report(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
+            report(f"other commands, such as `kappa watch`, see the demo with {seen_with(own)}")
             enough = (lambda: bool(receiver.taken)) if until_notified else (lambda: False)
             results = watch(own, runner, load, stopping, deadline, report, enough)
             if stopping.is_set():
@@ -218,6 +220,11 @@ def not_judged(scored_until: int, sent_until: int) -> str | None:
         f"the jobs have not caught up: they have judged {judged} of what was sent up to {local(sent_until):%H:%M:%S}. Faults "
         "and changes after that count as missed; `kappa demo --minutes N` gives the jobs more time"
     )
+
+
+def seen_with(own: Settings) -> str:
+    """Variables of the environment with which other commands see what the demonstration does, as a shell takes them."""
+    return f"KAPPA_HOME={shlex.quote(str(own.home))} KAPPA_JAR_FOLDER={shlex.quote(str(own.jars))}"
 
 
 def fleet_settings(seed: int, minutes: float) -> SimulatorSettings:

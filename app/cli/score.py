@@ -22,7 +22,9 @@ def score(
         str | None, typer.Option(help="The column of times. Default: `timestamp` or the like.")
     ] = None,
     period: Annotated[float | None, typer.Option(help="Seconds between two rows that have no times.")] = None,
-    out_file: Annotated[Path | None, typer.Option("--out", help="Write a row for each row as CSV.")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Write the results to this file as CSV, a row for each row.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

@@ -51,6 +51,9 @@ DELIMITERS = ",;\t"
 # epoch times: from which size on a number is of the next finer unit, and how many of it make a millisecond
 UNITS = ((1e17, 1e6), (1e14, 1e3), (1e11, 1.0), (0.0, 1e-3))
 DIGITS = re.compile(r"\d{8}|\d{8}[T ]?\d{4}(\d{2})?")  # a date, with hours and minutes, with seconds
+WITH_COMMA = re.compile(r"[-+]?[\d.' \u00a0\u202f]*\d,\d[\d.,]*")  # a decimal comma, or commas between thousands
+NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
+WITH_UNIT = re.compile(r"[-+]?\d+(\.\d+)?\s*[^\d\s.,:-]{1,8}")
 DIGITS_FORMATS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 EARLIEST_MS = 1e11  # 1973: numbers below are no dates, but seconds since a test began
 FIRST_ROW_MS = 1_700_006_400_000  # where rows without dates begin: a midnight
@@ -167,7 +170,7 @@ def metric_columns(file: Path, names: Sequence[str], columns: TableColumns, time
         return [present(file, names, columns.value)]
     found = [name for name in names if fnmatchcase(name, columns.values or "*") and name != timestamp]
     if not found:
-        msg = f"{file} has no column like {columns.values!r}; it has {shown(names)}"
+        msg = f"{file} has no column like {columns.values!r}; it has {shown(names)}{no_header(names)}"
         raise InputError(msg)
     return found
 
@@ -175,9 +178,18 @@ def metric_columns(file: Path, names: Sequence[str], columns: TableColumns, time
 def present(file: Path, names: Sequence[str], name: str) -> str:
     """A name that is one of a column. Raises InputError with those that there are."""
     if name not in names:
-        msg = f"{file} has no column {name!r}; it has {shown(names)}"
+        msg = f"{file} has no column {name!r}; it has {shown(names)}{no_header(names)}"
         raise InputError(msg)
     return name
+
+
+def no_header(names: Sequence[str]) -> str:
+    """What is probably wrong with a file that has these names of columns; empty where nothing is to be seen."""
+    if any(NUMBER.fullmatch(name.strip()) for name in names):
+        return "; wanted the names of the columns in its first line"
+    if len(names) == 1 and "|" in names[0]:
+        return "; wanted a comma, semicolon or tab between columns"
+    return ""
 
 
 def shown(names: Sequence[str], most: int = 12, longest: int = 40) -> str:
@@ -221,10 +233,20 @@ def numbers(file: Path, name: str, column: pd.Series[Any]) -> Floats:
         if text.lower() not in MISSING:
             msg = (
                 f"{file}, row {row}, column {name!r} is {text[:40]!r}; wanted a number, or nothing where it is missing"
+                f"{spelling(text)}"
             )
             raise InputError(msg)
     found[~np.isfinite(found)] = np.nan
     return found
+
+
+def spelling(text: str) -> str:
+    """How a number is written that is not spelled as wanted; empty for other text."""
+    if WITH_COMMA.fullmatch(text):
+        return ": write a decimal point instead of a comma, and nothing between thousands, as in 1234.5"
+    if WITH_UNIT.fullmatch(text):
+        return ": write it without a unit"
+    return ""
 
 
 def times(file: Path, name: str, column: pd.Series[Any]) -> Floats:
@@ -277,7 +299,8 @@ def no_time(file: Path, name: str, column: pd.Series[Any], row: int) -> InputErr
     text = "" if column.isna().iloc[row] else str(column.iloc[row]).strip()
     what = f"is {text[:40]!r}" if text else "is missing"
     return InputError(
-        f"{file}, row {row}, the time in column {name!r} {what}; wanted ISO 8601 or epoch time of 1970 to 2199 in every row"
+        f"{file}, row {row}, the time in column {name!r} {what}; wanted ISO 8601, such as 2026-01-05 09:30:00, "
+        "or epoch time, of 1970 to 2199, in every row"
     )
 
 
@@ -371,7 +394,9 @@ def _numbered(tables: tuple[NumberTable, ...], period: float | None, report: Rep
     """Rows without a time are a period apart."""
     if period is None:
         period = USUAL_PERIOD
-        report(f"no column of times and no --period: taking rows to be {period:g} s apart")
+        report(
+            f"no column {', '.join(USUAL_TIMES)}, and neither --timestamp nor --period: taking rows to be {period:g} s apart"
+        )
     end = np.cumsum([0, *map(len, tables)])
     spans = [np.arange(a + 1.0, b + 1.0) for a, b in itertools.pairwise(end.tolist())]
     return OrderedTables(

@@ -26,6 +26,7 @@ from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 
 NAMES = ("extract", "detect", "correlate", "index")
+ALONE = ("notify", "early")  # processes of their own, which `kappa run` starts too
 FEW_LABELS, MANY_LABELS = 20, 1_000_000
 MOST_HEAVY = 500_000  # records of a batch of any other job than extract
 
@@ -46,7 +47,8 @@ def selected(names: Sequence[str]) -> JobSelection:
     wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
-        msg = f"no job {unknown[0]!r}; wanted {', '.join(NAMES)} or all, or one of notify and early by itself"
+        what = f"{unknown[0]} runs beside no other job" if unknown[0] in ALONE else f"no job {unknown[0]!r}"
+        msg = f"{what}; wanted {', '.join(NAMES)} or all, or one of {' and '.join(ALONE)} by itself"
         raise InputError(msg)
     return JobSelection(wanted)
 

@@ -294,6 +294,15 @@ def test_incident_without_any_scores_says_how_to_have_curves(client: Elasticsear
 
 
 @pytest.mark.usefixtures("served")
+def test_page_incident_lists_what_is_open_where_its_address_names_none(client: Elasticsearch, version: str) -> None:
+    empty = words(opened("incident"))
+    assert "Nothing has been found" in empty
+    assert "No incident is open" not in empty
+    fill(Documents(client, version, datetime.now(tz=UTC)))
+    assert [link.split(" (")[0] for link in links(opened("incident"))] == ["silence of score 60", "anomaly of score 20"]
+
+
+@pytest.mark.usefixtures("served")
 def test_incident_that_a_version_has_not_is_said(client: Elasticsearch, version: str) -> None:
     story(Documents(client, version, datetime.now(tz=UTC)))
     assert "has no incident `nowhere`" in opened("incident", incident="nowhere").warning[0].value

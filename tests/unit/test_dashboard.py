@@ -19,7 +19,7 @@ from dashboards.navigation import PAGES
 from dashboards.queries import Connection, QueryError, newest_event, span_of
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.incident import of_document
-from dashboards.words import how_often, in_words
+from dashboards.words import how_often, in_words, plural
 
 PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -106,6 +106,10 @@ def shown(name: str, minutes_old: float | None) -> AppTest:
             overview.show(found, view)
         elif name == "incident":
             incident.show(incident.Missing("0123", newest, now), view)
+        elif name == "choice":
+            incident.show_choice(incident.OpenIncidents(now, newest, none["incidents"]), view)
+        elif name.startswith("find "):
+            series.show_found(none["rates"], view, name.removeprefix("find "))
         elif name == "series":
             series.show(
                 series.SeriesPageData(now, newest, span, None, False, none["novelties"]), view, "gauge/vm-1/web/cpu"
@@ -157,9 +161,22 @@ def test_empty_version_is_explained_and_shows_no_tables(name: str) -> None:
     assert not test.get("vega_lite_chart")
 
 
-@pytest.mark.parametrize("name", ["overview", "incident", "series", "logs", "pipeline"])
+def test_no_incident_is_said_to_be_open_only_where_something_was_judged() -> None:
+    assert "Nothing has been found" in words(shown("choice", None))
+    assert "No incident is open" not in words(shown("choice", None))
+    assert "No incident is open" in words(shown("choice", 1))
+
+
+def test_words_are_mentioned_only_by_who_has_asked_for_some() -> None:
+    assert "has these words in its name in the last 1 h." in words(shown("find vm-7 cpu", 1))
+    assert "No series was novel in the last 1 h." in words(shown("find ", 1))
+
+
+@pytest.mark.parametrize("name", ["overview", "incident", "choice", "series", "logs", "pipeline"])
 def test_stale_version_says_how_old_it_is(name: str) -> None:
-    assert "17 min old" in shown(name, 17).warning[0].value
+    stale = shown(name, 17).warning[0].value
+    assert "17 min old" in stale
+    assert "the page Pipeline says which" in stale, "`kappa status` knows of servers alone"
     assert "min old" not in words(shown(name, 1))
 
 
@@ -265,6 +282,11 @@ def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
 )
 def test_how_often_chance_makes_something_is_said_in_days_months_and_years(per_day: float, words: str) -> None:
     assert how_often(per_day) == words
+
+
+def test_things_are_counted_in_words() -> None:
+    assert [plural(1, "host"), plural(1_000, "host")] == ["1 host", "1,000 hosts"]
+    assert [plural(n, "more series") for n in (1, 14)] == ["1 more series", "14 more series"]
 
 
 def test_clock_behind_the_events_is_said() -> None:

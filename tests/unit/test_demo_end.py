@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import shlex
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from app.cli.demonstration import Reporter, not_judged, so_far
+from app.cli.demonstration import Reporter, demo_settings, not_judged, seen_with, so_far
 from app.cli.local_time import local
+from app.core.settings import load
 
 NOON = 1_767_614_400_000
 
@@ -29,6 +33,17 @@ def test_a_demo_whose_jobs_have_judged_nothing_says_so() -> None:
     sentence = not_judged(0, NOON)
     assert sentence is not None
     assert "judged nothing" in sentence
+
+
+def test_other_commands_see_the_demo_with_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And fetch no jar again, which would take 100 MB and minutes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAPPA_HOME", str(tmp_path / "a home"))
+    own = demo_settings(load())
+    for variable in shlex.split(seen_with(own)):
+        monkeypatch.setenv(*variable.split("=", maxsplit=1))
+    seen = load()
+    assert (seen.home, seen.jars) == (own.home, own.jars) == (tmp_path / "a home/demo", tmp_path / "a home/jars")
 
 
 def test_nobody_waits_long_for_a_line() -> None:

@@ -211,7 +211,9 @@ def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
     assert "has no rows" in refused(file("v\n"), *v)
     assert "no column 'v'; it has a, b" in refused(file("a,b\n1,2\n"), *v)
     assert "no column like 'm*'" in refused(file("a,b\n1,2\n"), "--values", "m*")
-    assert "row 1, column 'v' is 'up'" in refused(file("v\n1\nup\n"), *v)
+    assert refused(file("v\n1\nup\n"), *v).endswith(
+        "row 1, column 'v' is 'up'; wanted a number, or nothing where it is missing"
+    )
     assert "row 1, the time in column 'ts' is missing" in refused(file("ts,v\n2026-01-05,1\n,2\n"), *v)
     assert "row 0, the time in column 'ts' is 'noon'" in refused(file("ts,v\nnoon,1\n"), *v)
     assert "its rows in order of time" in refused(file("ts,v\n" + "".join(f"{9000 - k},1\n" for k in range(30))), *v)
@@ -227,6 +229,46 @@ def test_a_fleet_of_errors_each_in_one_line(tmp_path: Path) -> None:
     assert "is the file that is read" in refused(itself, *v, "--period", "1", "--out", itself)
     assert itself.read_text() == "v\n1\n"
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("number", ["21,5", "-1.234,5", "1,234.5", "1 234,5", "1\u00a0234,5", "1,234,567"])
+def test_a_number_with_a_comma_is_refused_with_how_to_write_it(tmp_path: Path, number: str) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text(f"Zeit;Wert\n2026-01-05;{number}\n")
+    answer = refused(file, "--value", "Wert", "--timestamp", "Zeit")
+    assert repr(number) in answer
+    assert "a decimal point instead of a comma" in answer
+
+
+@pytest.mark.parametrize("number", ["21.5 %", "12ms", "3.5 °C", "8 MB/s"])
+def test_a_number_with_a_unit_is_refused_with_how_to_write_it(tmp_path: Path, number: str) -> None:
+    assert "without a unit" in refused(written(tmp_path, {"v": [1.0, number]}), "--value", "v")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("2026-01-05,20.5\n", "the names of the columns in its first line"), ("v|w\n1|2\n", "a comma, semicolon or tab")],
+)
+def test_a_file_without_names_or_delimiters_is_refused_with_what_is_wanted(
+    tmp_path: Path, text: str, what: str
+) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text(text)
+    assert what in refused(file, "--value", "v")
+    assert what in refused(file, "--values", "q*")
+
+
+@pytest.mark.parametrize("time", ["05.01.2026 09:30", "01/05/2026 09:30 AM", "2026-01-05T09:30:00 CET"])
+def test_a_time_of_another_form_is_refused_with_an_example(tmp_path: Path, time: str) -> None:
+    answer = refused(written(tmp_path, {"when": [time], "v": [1.0]}), "--value", "v", "--timestamp", "when")
+    assert time in answer
+    assert "such as 2026-01-05 09:30:00" in answer
+
+
+def test_a_column_of_times_that_is_not_recognised_is_said_with_how_to_name_it(tmp_path: Path) -> None:
+    answer = run(str(written(tmp_path, {"Zeit": stamps(len(STEP)), "v": STEP})), "--value", "v", "--json")
+    assert json.loads(answer.stdout)["period_seconds"] == 60
+    assert "neither --timestamp nor --period" in answer.stderr
 
 
 def test_one_of_value_and_values_is_wanted(tmp_path: Path) -> None:
