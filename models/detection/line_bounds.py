@@ -59,7 +59,8 @@ class LineBounds:
     def _bound(self, context: str, known: list[str], now: int, surprise: float) -> Bound:
         """What is known of a service, by the names of its series; that there is no bound, where that is too much."""
         own, series = self._state.templates.get(context), f"template/{context}"
-        patterns = [pattern for pattern, _ in own.merger.patterns if PLACE in pattern] if own is not None else []
+        every = {one for both in own.merger.patterns for one in both} if own is not None else set()
+        patterns = [one for one in every if PLACE in one]
         ids = {name.rsplit("/", 1)[1] for name in known if is_template(name)}
         if len(ids) > MOST_KNOWN or sum(len(one.encode()) for one in patterns) > MOST_PATTERN_BYTES:
             return Bound(series=series, window_end=now)

@@ -22,7 +22,9 @@ MAX_TEMPLATE = 1024  # characters
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
-_UNIT = r"(?:(?: ?(?:[KMGTP]i?[Bb]|[Bb]ytes?|ns|us|[\u00b5\u03bc]s|ms|secs?|s|mins?|h|hrs?)|[KMGTB]|[KMG]i|%)(?!\w))?"
+_UNIT = (
+    r"(?:(?: ?(?:[kKMGTP]i?[Bb]|B|[Bb]ytes?|ns|us|[\u00b5\u03bc]s|ms|secs?|s|mins?|h|hrs?)|[KMGTB]|[KMG]i|%)(?!\w))?"
+)
 _NOT_A_USER = (  # what else follows the word "user" or "account" in a sentence
     "unknown|is|was|are|not|has|had|and|or|in|on|to|at|of|from|for|with|by|via|the|a|an|no|name|names|id|ids|agent|space|mode|"
     "data|session|sessions|authentication|authorization|login|logout|process|defined|does|did|can|cannot|could|will|must|count|"
@@ -40,7 +42,10 @@ _MESSAGES: tuple[Mask, ...] = (
         r"(?i)\"(?:msg|message|log)\": ?\"([^\"\\]{0,1024}+(?:\\[^\n\r\u0085\u2028\u2029][^\"\\]{0,1024}+){0,200})\"",
         "$1 ",
     ),
-    (r"^\"([^\"]{1,512})\"(?= [\w.-]{1,64}+=)", "$1"),
+    (
+        r"^\"([^\"\\]{0,1024}+(?:\\[^\n\r\u0085\u2028\u2029][^\"\\]{0,1024}+){0,200})\"(?= [\w.-]{1,64}+=)",
+        "$1",
+    ),
 )
 
 _FORMS: tuple[Mask, ...] = (
@@ -48,7 +53,8 @@ _FORMS: tuple[Mask, ...] = (
     (r"(?i)(?<![\w.%+-])[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}(?!\w)", "<email>"),
     (
         r"(?<![\w<>./\\-])(?:[A-Za-z]:)?[/\\](?![0-9]{1,3}\.[0-9]|<)[\w.$@%+~*-]++(?:[/\\][\w.$@%+~*-]*+){0,200}+"
-        r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?",
+        r"(?:[:=,&?][\w.$@%+~*:=,&?/\\-]{0,999}[\w/\\=*])?"
+        r"|(?:(?<=[A-Z] )|(?<=[=\"']))/(?:\?[\w.$@%+~*:=,&?/-]{1,999})?(?![^\s\"',;)\]])",  # "GET / ", "path=/"
         "<path>",
     ),
     # one pattern for all that begins a word: a pass over the line is what costs
@@ -85,7 +91,9 @@ _NAMES: tuple[Mask, ...] = (
     # "{'a': 1, 'b': None}", but neither JSON nor where a line begins: that may be the whole line
     (r"(?<=[\s\S])(?=\{\s*+[^\s\"<])" + _balanced(r"\{", r"\}"), "<str>"),
     (
-        r"\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,2048}+\"|(?<![\w'>])(?:[bBfFrRuU]{1,2})?'[^']{0,2048}+'(?![\w'<])",
+        # but neither a request nor what begins where one ends: "GET /a HTTP/1.1" 200 "-"
+        r"(?<!HTTP/[0-9]\.[0-9])(?<!HTTP/[23])(?<!<\*>)\"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )[^\"]{0,2048}+\""
+        r"|(?<![\w'>])(?:[bBfFrRuU]{1,2})?'[^']{0,2048}+'(?![\w'<])",
         "<str>",
     ),
     # an object as a language writes it: "<Thing at 0x7f12>", "Thing(a=1, b=[2])"
@@ -119,7 +127,8 @@ _NAMES: tuple[Mask, ...] = (
 )
 
 _NUMBERS: tuple[Mask, ...] = (
-    (r"\((?:nil|null)\)", "<num>"),  # what C prints where there is no pointer, no text
+    # what C prints where there is no pointer, no text; what JSON has that is no number and no text
+    (r"\((?:nil|null)\)|(?:(?<=<str>:)|(?<=<str>: ))(?:true|false|null)(?!\w)", "<num>"),
     # hexadecimal: 0x..., or both digits and letters, or eight letters
     (
         r"(?i)(?<!\w)(?=[0-9a-f])(?:0x[0-9a-f]{1,32}|(?=[0-9]{1,128}[a-f]|[a-f]{1,128}[0-9])[0-9a-f]{6,128}|[a-f]{8})(?!\w)",

@@ -8,7 +8,8 @@ the same places, are merged when each of these places has had enough different w
 
 and twice as many where a line begins, because its first word is what it is about. A word that comes where a known
 template has `<*>` is that parameter at once, and one that came before is when such a template comes, unless it is the first word and no
-more than LEAST_EQUAL others are equal. At least LEAST_EQUAL other words must be equal. A merged template takes part in further
+more than LEAST_EQUAL others are equal. The same holds for all that stands there up to the blank, whatever its shape
+(`models.templates.wider_texts`). At least LEAST_EQUAL other words must be equal. A merged template takes part in further
 merges, so that several places of a line become parameters one after the other.
 
 What was seen is a list of patterns in the order in which they came: the same templates in the same order give the same answers. A pattern
@@ -30,24 +31,20 @@ import numpy as np
 
 from models.core.arrays import Bools, Ints
 from models.templates.extraction import collapsed
+from models.templates.tokens import LEAST_EQUAL, PLACE, WORD, Tokens, addresses, equal_words, is_word, tokens_of
+from models.templates.wider_texts import WiderTexts
 
-__all__ = ["Merge", "TemplateMerger", "merged"]
+__all__ = ["PLACE", "Merge", "TemplateMerger", "merged"]
 
 MANY, SOME = 5, 3
 FIRST = 2  # factor of both for the first word
-LEAST_EQUAL = 2
 MOST_PATTERNS = 2000  # of a service
 MOST_ALIKE = 200  # of one shape
 MOST_TOKENS = 128  # of a template that takes part: about 64 words
 MOST_HOLES = 8  # sets of known parameters that a template is compared without
 
-PLACE = sys.intern("<*>")
-_IN_WORD = r"[\w$@+\-\x80-\U0010ffff]"  # all that is not ASCII
-_TOKEN = re.compile(rf"<\*>|{_IN_WORD}+(?:\.{_IN_WORD}+)*|\s|[^\w\s]", re.ASCII)
-_WORD = re.compile(rf"<\*>|{_IN_WORD}(?:(?:\.?{_IN_WORD})++|(?<![_$@+-]))", re.ASCII)  # a sign alone is none
 _NAME = re.compile(r"[0-9_.$@+-]|[a-z][A-Z]")
 
-Tokens = tuple[str, ...]
 Pattern = tuple[str, str]  # the pattern, and the text of its template
 
 
@@ -76,8 +73,12 @@ class TemplateMerger:
         self._of_shape: dict[str, _Alike] = {}
         self._text: dict[Tokens, str] = {}  # of each pattern, in order
         self._uses: Counter[str] = Counter()  # patterns of each text
+        self._age: dict[Tokens, int] = {}  # of each pattern: how many came before it
+        self._came = 0
+        self._forms: dict[str, set[int]] = {}  # ages of the patterns that are these or have them as their text
+        self._wider = WiderTexts()  # of all forms
         for pattern, text in patterns:
-            self._insert(_tokens(pattern), text)
+            self._insert(tokens_of(pattern), text)
 
     def __len__(self) -> int:
         return len(self._text)
@@ -93,7 +94,7 @@ class TemplateMerger:
 
     def text_of(self, template: str) -> str:
         """The template that a template is part of; itself where it has not been merged."""
-        tokens = _tokens(template)
+        tokens = tokens_of(template)
         own = self._text.get(tokens)
         if own is not None:
             return own
@@ -101,15 +102,20 @@ class TemplateMerger:
             return template
         alike = self._of_shape.get(_shape(tokens))
         covering = None if alike is None else alike.covering(tokens)
+        wider = self._wider.wider(template)
+        if wider is not None and (covering is None or wider[0] < self._age[covering]):
+            return self._text.get(tokens_of(wider[1]), wider[1])
         return template if covering is None else self._text[covering]
 
     def add(self, template: str, *, merge: bool = True) -> Merge | None:
         """Take in a template. Answers which templates have become one by it; none do without `merge`."""
-        tokens = _tokens(template)
+        tokens = tokens_of(template)
         if tokens in self._text or len(tokens) > MOST_TOKENS or len(self._text) >= MOST_PATTERNS:
             return None
         alike = self._of_shape.get(_shape(tokens))
         if alike is not None and (len(alike) >= MOST_ALIKE or alike.covering(tokens) is not None):
+            return None
+        if self._wider.wider(template) is not None:
             return None
         self._insert(tokens, template)
         return self._merge(tokens) if merge else None
@@ -128,9 +134,25 @@ class TemplateMerger:
             tokens = general
             self._insert(tokens, collapsed("".join(tokens)))
             alike = self._of_shape[_shape(tokens)]
+        before |= self._join(tokens)
         if not before:
             return None
         return Merge(tuple(sorted(text for text in before if text not in self)), self._text[tokens])
+
+    def _join(self, general: Tokens) -> set[str]:
+        """Make the templates that are a pattern or its text but for whole values that one. Answers their texts."""
+        after = self._text[general]
+        found = {one for wide in ("".join(general), after) for one in self._wider.narrower(wide)}
+        before = {text for text in found if text in self and text != after}
+        for tokens, text in [one for one in self._text.items() if one[1] in before] if before else ():
+            if "".join(tokens) == text:
+                self._remove(
+                    tokens
+                )  # what is this pattern but for its parameters is the other one but for whole values
+            else:
+                self._unuse(tokens, text)
+                self._use(tokens, after)
+        return before
 
     def _take(self, patterns: Iterable[Tokens]) -> set[str]:
         """Remove the patterns that have become part of another one. Answers the texts that they had."""
@@ -140,21 +162,41 @@ class TemplateMerger:
         return set(taken.values())
 
     def _insert(self, tokens: Tokens, text: str) -> None:
-        self._text[tokens] = sys.intern(text)
-        self._uses[text] += 1
+        self._age[tokens], self._came = self._came, self._came + 1
+        self._use(tokens, text)
         shape = _shape(tokens)
         if shape not in self._of_shape:
             self._of_shape[shape] = _Alike(len(tokens))
         self._of_shape[shape].append(tokens)
 
     def _remove(self, tokens: Tokens) -> None:
-        text, shape = self._text.pop(tokens), _shape(tokens)
-        self._uses[text] -= 1
-        if not self._uses[text]:
-            del self._uses[text]
+        shape = _shape(tokens)
+        self._unuse(tokens, self._text.pop(tokens))
+        del self._age[tokens]
         self._of_shape[shape].remove(tokens)
         if not len(self._of_shape[shape]):
             del self._of_shape[shape]
+
+    def _use(self, tokens: Tokens, text: str) -> None:
+        self._text[tokens] = sys.intern(text)
+        self._uses[text] += 1
+        for form in {"".join(tokens), text}:
+            ages = self._forms.setdefault(form, set())
+            ages.add(self._age[tokens])
+            self._wider.put(form, min(ages))
+
+    def _unuse(self, tokens: Tokens, text: str) -> None:
+        self._uses[text] -= 1
+        if not self._uses[text]:
+            del self._uses[text]
+        for form in {"".join(tokens), text}:
+            ages = self._forms[form]
+            ages.remove(self._age[tokens])
+            if ages:
+                self._wider.put(form, min(ages))
+            else:
+                del self._forms[form]
+                self._wider.remove(form)
 
 
 class _Alike:
@@ -179,7 +221,7 @@ class _Alike:
         """Add a pattern."""
         if len(self.patterns) == len(self._room):
             self._room = np.concatenate([self._room, np.empty_like(self._room)])
-        self._room[len(self.patterns)] = _addresses(tokens)
+        self._room[len(self.patterns)] = addresses(tokens)
         self.patterns.append(tokens)
         self._general += PLACE in tokens
 
@@ -195,21 +237,21 @@ class _Alike:
         if not self._general:
             return None
         rows = self._rows
-        fits = ((rows == _addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
+        fits = ((rows == addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
         return next((one for at in np.flatnonzero(fits).tolist() if _covers(one := self.patterns[at], tokens)), None)
 
     def covered(self, general: Tokens) -> list[Tokens]:
         """The patterns that are a template but for its parameters, apart from itself."""
         if PLACE not in general:
             return []
-        own = _addresses(general)
+        own = addresses(general)
         fits = ((self._rows == own) | (own == id(PLACE))).all(axis=1)
         found = [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
         return [one for one in found if one != general and _covers(general, one)]
 
     def differing(self, base: Tokens) -> Bools:
         """Where each pattern differs from a template, the parameters of that aside, `(n, tokens)`."""
-        own = _addresses(base)
+        own = addresses(base)
         found: Bools = (self._rows != own) & (own != id(PLACE))
         return found
 
@@ -219,13 +261,8 @@ class _Alike:
             return []
         rows = self._rows
         places = rows == id(PLACE)
-        fits = places.any(axis=1) & (((rows != _addresses(tokens)) & ~places).sum(axis=1) <= 1)
+        fits = places.any(axis=1) & (((rows != addresses(tokens)) & ~places).sum(axis=1) <= 1)
         return [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
-
-
-def _addresses(tokens: Tokens) -> Ints:
-    """A number for each token: the same for equal ones, while both are there."""
-    return np.fromiter(map(id, tokens), dtype=np.int64, count=len(tokens))
 
 
 def merged(templates: Sequence[str]) -> list[str]:
@@ -237,35 +274,21 @@ def merged(templates: Sequence[str]) -> list[str]:
     return [after[template] for template in templates]
 
 
-@lru_cache(maxsize=4_096)  # hosts of a service have the same templates: they share their tokens
-def _tokens(template: str) -> Tokens:
-    return tuple(map(sys.intern, _TOKEN.findall(template)))
-
-
-def _is_word(token: str) -> bool:
-    return len(token) > 1 or token.isalnum() or not token.isascii()
-
-
 @lru_cache(maxsize=4_096)  # each is asked for several times
 def _shape(tokens: Tokens) -> str:
     """What templates must have in common to be compared: how many words, and the signs between them."""
-    return sys.intern(_WORD.sub("w", "".join(tokens)))
-
-
-def _equal_words(tokens: Tokens) -> int:
-    """Number of words that are no parameters."""
-    return sum(token != PLACE and _is_word(token) for token in tokens)
+    return sys.intern(WORD.sub("w", "".join(tokens)))
 
 
 def _first_word(tokens: Tokens) -> int:
     """The place of the first word or parameter."""
-    return next((at for at, token in enumerate(tokens) if _is_word(token)), 0)
+    return next((at for at, token in enumerate(tokens) if is_word(token)), 0)
 
 
 def _only_by_first(general: Tokens, tokens: Tokens) -> bool:
     """Whether a template is another one by a parameter in place of its first word, and little else is equal."""
     first = _first_word(tokens)
-    return general[first] != tokens[first] and _equal_words(general) <= LEAST_EQUAL
+    return general[first] != tokens[first] and equal_words(general) <= LEAST_EQUAL
 
 
 def _covers(general: Tokens, tokens: Tokens) -> bool:
@@ -273,7 +296,7 @@ def _covers(general: Tokens, tokens: Tokens) -> bool:
     for a, b in zip(general, tokens, strict=True):
         if b != a != PLACE:
             return False
-    return general == tokens or _equal_words(general) >= LEAST_EQUAL
+    return general == tokens or equal_words(general) >= LEAST_EQUAL
 
 
 def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
@@ -283,7 +306,7 @@ def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
         first = _first_word(base)
         for places in sorted(others, key=lambda found: (len(found), found)):
             general = tuple(PLACE if at in places else token for at, token in enumerate(base))
-            if _equal_words(general) < LEAST_EQUAL:
+            if equal_words(general) < LEAST_EQUAL:
                 continue
             # One after the other: most end with the first, and there may be sixty of them.
             words = ((at, {one[at] for one in [base, *others[places], *others.get((at,), ())]}) for at in places)

@@ -81,6 +81,15 @@ def test_templates_that_were_merged_are_known_by_their_pattern() -> None:
     assert bound.patterns == ["opening queue <*> now", USUAL]
 
 
+def test_a_template_of_merged_words_in_a_row_is_known_by_its_text_too() -> None:
+    """A single word in their place is part of it."""
+    own = LoggingService()
+    for word in WORDS:
+        own.step(("info", f"opening queue {word} {word} now"))
+    (bound,) = own.run(70).written
+    assert bound.patterns == ["opening queue <*> <*> now", "opening queue <*> now", USUAL]
+
+
 def test_a_service_with_new_templates_all_the_time_has_none() -> None:
     own = LoggingService()
     for number in range(120):

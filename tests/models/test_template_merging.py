@@ -108,9 +108,59 @@ def test_lists_of_known_lengths_are_one_template() -> None:
     assert set(merged([*one, *two])) == {"nodes are up: <*>"}
 
 
+PARTLY_MASKED = [
+    ("sent to relay=<*>, delay=<*>", "sent to relay=db[<*>, delay=<*>"),
+    ("node <*> is ready", "node celery@db is ready"),
+    ("user <*> left <*> ago", "user o'brien left <*> ago"),
+    ("read at <*>/s by <*>", "read at many/s by web:main"),
+    ("moved <*>/<*> to disk", "moved a/b-c:d to disk"),
+]
+
+
+@pytest.mark.parametrize(("wide", "narrow"), PARTLY_MASKED)
+def test_all_that_stands_where_a_known_template_has_a_place_is_that_parameter(wide: str, narrow: str) -> None:
+    assert merged([wide, narrow]) == [wide, wide]
+    assert merged([narrow, wide]) == [wide, wide]
+
+
+def test_one_word_stands_where_several_have_become_one_place() -> None:
+    names = [f"{a} {b}" for a, b in zip(WORDS[:6], WORDS[6:], strict=True)]
+    lines = [f"report is mailed to {name}" for name in names]
+    assert set(merged([*lines, "report is mailed to ann", "report is mailed to o'brien"])) == {
+        "report is mailed to <*>"
+    }
+    assert set(merged(["report is mailed to ann", *lines])) == {"report is mailed to <*>"}
+
+
+APART = [
+    ("session of <*> opened by <*>", "session of <*> opened by (uid=<*>)"),  # it names something
+    ("node <*> is ready", "node db is ready now"),  # another number of values
+    ("read at <*>/s by all", "read at <*>/min by all"),
+    ("file <*>.log is full", "file .log is full"),  # nothing is there
+    ("queue <*>", "queue of:mail"),  # too few equal words
+]
+
+
+@pytest.mark.parametrize("templates", APART)
+def test_what_only_looks_like_the_value_of_a_place_stays_apart(templates: tuple[str, str]) -> None:
+    assert merged(templates) == list(templates)
+    assert merged(templates[::-1]) == list(templates[::-1])
+
+
+def test_a_first_value_needs_more_of_its_line_to_be_the_parameter_that_comes_later() -> None:
+    assert len(set(merged(["rpc:statd startup succeeded", "<*> startup succeeded"]))) == 2
+    assert set(merged(["rpc:statd startup has succeeded", "<*> startup has succeeded"])) == {
+        "<*> startup has succeeded"
+    }
+
+
 template_texts = st.lists(
     st.lists(
-        st.sampled_from(["a", "b", "c", "d", "e", "f", "x1", "<*>", "is", "full", ":", "."]), min_size=1, max_size=7
+        st.sampled_from(
+            ["a", "b", "c", "d", "e", "f", "x1", "<*>", "is", "full", ":", ".", "a[<*>", "b:c", "k=<*>", "k=d"]
+        ),
+        min_size=1,
+        max_size=7,
     ).map(" ".join),
     max_size=60,
 )
@@ -155,6 +205,19 @@ def test_what_a_merge_says_is_what_changes(texts: list[str]) -> None:
         assert known == {one for _, one in merger.patterns}
 
 
+@given(template_texts)
+@examples(200)
+def test_what_a_template_is_part_of_changes_with_a_merge_alone(texts: list[str]) -> None:
+    """`detect` remembers it until then, and a restart forgets it."""
+    merger, known = TemplateMerger(), dict[str, str]()
+    for text in texts:
+        if merger.add(text) is None:
+            assert {one: merger.text_of(one) for one in known} == known
+        known = {one: merger.text_of(one) for one in [*known, text]}
+        again = TemplateMerger(merger.patterns)
+        assert {one: again.text_of(one) for one in known} == known
+
+
 def test_a_state_is_bounded_whatever_comes() -> None:
     choice = random.Random(1)
     merger = TemplateMerger()
@@ -189,6 +252,22 @@ def test_hostile_templates_cost_bounded_work() -> None:
     begun = time.process_time()
     assert [merger.text_of(line) for line in lines] == lines
     assert time.process_time() - begun < 1.0  # a third; three where they are compared one after the other
+
+
+def test_templates_whose_values_all_have_a_place_cost_bounded_work() -> None:
+    """As many as may be known, of one length, each value with a place and most with another text before it."""
+    signs = "=:/#!%&~;,"
+    merger = TemplateMerger()
+    for number in range(MOST_PATTERNS):
+        values = (
+            f"a{'b' * (at == 11 and number % 190)}{signs[(number // 190 + (at == 3) * at) % 10]}<*>" for at in range(12)
+        )
+        merger.add(" ".join(values), merge=False)
+    assert len(merger) > MOST_PATTERNS // 2
+    lines = [" ".join(["a=<*>"] * 11) + f" q{number}" for number in range(1_000)]
+    begun = time.process_time()
+    assert [merger.text_of(line) for line in lines] == lines
+    assert time.process_time() - begun < 2.0  # a third; five where all of them are looked at
 
 
 def row_of(text: str, host: str = "h", level: str = "info", service: str = "shop") -> str:
@@ -276,6 +355,24 @@ def test_a_run_in_pieces_is_as_one() -> None:
     assert pieces.events == whole.events
     assert pieces.detector.dump() == whole.detector.dump()
     assert [one.series.tolist() for one in pieces.scores] == [one.series.tolist() for one in whole.scores]
+
+
+def partly_masked(count: int, nodes: Sequence[str], seed: int) -> list[dict[str, Row]]:
+    choice = random.Random(seed)
+    return [
+        lines({"heartbeat sent to peers": 3} | {f"node {node} is ready": choice.randrange(4) for node in nodes})
+        for _ in range(count)
+    ]
+
+
+def test_the_series_of_values_of_another_shape_goes_on_under_the_template_with_their_place() -> None:
+    other = ("celery@db", "mail[<*>", "o'brien")
+    story = [*partly_masked(40, other[:2], 1), *partly_masked(20, ["<*>", *other], 2)]
+    whole, pieces = DetectorRun(ShardDetector(QUICK)), play_in_pieces(story, QUICK)
+    whole.play(story)
+    assert known(whole) == {row_of("heartbeat sent to peers"), row_of("node <*> is ready")}
+    assert whole.events == []
+    assert pieces.detector.dump() == whole.detector.dump()
 
 
 @given(st.randoms(use_true_random=False))

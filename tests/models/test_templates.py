@@ -73,6 +73,10 @@ MASKED = {
     "load orders.created for kafka.errors.KafkaError": "load <*> for kafka.errors.KafkaError",
     "cache.eviction set to 5, e.g. here": "cache.eviction set to <*>, e.g. here",
     "option cache.eviction=lru, cache.eviction: lru": "option cache.eviction=lru, cache.eviction: lru",
+    # a root alone, where a path is expected; what JSON has beside numbers and text
+    'read / write "POST / HTTP/1.1" for x=/': 'read / write "POST <*>" for x=<*>',
+    'of {"a": null, "b": [true]}, a: true': "of {<*>: [true]}, a: true",
+    "plan B of 12 B, 3 Boxes": "plan B of <*> Boxes",
 }
 
 OF_A_JOURNAL = [
@@ -86,6 +90,18 @@ EMPTY = {
 
 # equal but for the number of values, or for their form
 ALIKE = [
+    ("wrote 512 B of 2 kB (12 B)", "wrote 1.5 KiB of 2 B (1 KiB)"),
+    ("done path=/ status=200", "done path=/a/b status=404", "done path=/?q=1&n=2 status=200"),
+    ('{"id": 1, "a": true, "b":false}', '{"id": 2, "a": null, "b":7}', '{"id": 3, "a": "x", "b":"y"}'),
+    (
+        '10.0.0.1 - - [05/Jan/2026:10:00:03 +0000] "GET /a HTTP/1.1" 200 612 "-" "Mozilla/5.0 (X11; Linux) Gecko/1"',
+        '10.0.0.2 - - [05/Jan/2026:10:00:04 +0000] "GET / HTTP/2.0" 304 0 "https://example.com/" "curl/8.1"',
+        '10.0.0.2 - ann [05/Jan/2026:10:00:04 +0000] "GET /?a=1 HTTP/2" 304 0 "-" "Wget on linux (gnu) by me"',
+    ),
+    (
+        '{"request": "GET /a HTTP/1.1", "status": 200, "agent": "curl"}',
+        '{"request": "GET / HTTP/1.1", "status": 500, "agent": "a (b; c)"}',
+    ),
     ("no 1 2 3 4", "no 1"),
     ("hosts 10.0.0.1, 10.0.0.2", "hosts 10.0.0.1"),
     ("peer 10.0.0.1 (db.example.com) left", "peer 10.0.0.1 () left", "peer 10.0.0.1 left"),
@@ -112,6 +128,7 @@ OWN = [
     "c\norders.created",
     " INFO 12",
     '{"a": {"b": c}}',
+    '"GET / HTTP/1.1" x "GET / HTTP/1.1" y',
 ]
 
 HEADERS = [
@@ -290,6 +307,14 @@ def test_a_header_is_no_part_of_a_template(header: str) -> None:
 def test_a_message_in_quotes_is_no_parameter(around: tuple[str, str]) -> None:
     found = [template_of(around[0] + message + around[1]) for message in MESSAGES]
     assert all(template_of(message) in one for message, one in zip(MESSAGES, found, strict=True))
+
+
+def test_a_message_in_quotes_with_quotes_in_it_is_no_parameter() -> None:
+    """As a kubelet writes it."""
+    started = r'I0105 10:00:03.123456    812 a.go:12] "Mount started for volume \"data\" (id: \"ns/x\")" pod="a/b"'
+    ended = started.replace("started", "succeeded").replace("data", "logs")
+    assert template_of(started) == template_of(started.replace("data", "logs")) != template_of(ended)
+    assert "Mount succeeded for volume" in template_of(ended)
 
 
 @pytest.mark.parametrize("message", NO_HEADER)

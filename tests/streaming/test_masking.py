@@ -23,6 +23,9 @@ LINES = [
     "<34>Jan  5 10:00:03 web-1 sshd[123]: session opened for user ann by (uid=0)",
     "I0105 10:00:03.123456    812 thing.cc:12] from fe80::1ff:fe23:4567:890a and ::1, 10.0.0.1 (db.example.com)",
     '[05/Jan/2026:10:00:03 +0000] "GET /a/b?c=1 HTTP/1.1" 200',
+    '10.0.0.1 - ann [05/Jan/2026:10:00:03 +0000] "GET /?c=1 HTTP/2.0" 200 12 "-" "Mozilla/5.0 (X11; Linux)" path=/ took 12 B',
+    '{"request": "GET / HTTP/1.1", "up": true, "a":null, "agent": "curl"}',
+    r'I0105 10:00:03.123456 812 a.go:12] "Mount of volume \"data\" (id: \"ns/x\")" pod="a/b"',
     "id 54FADB41-2c4e-40cd-baed-9335e4c35a9e 0xDEADBEEF 9f4ef63 blk_-6952295868487656571",
     "link 0a:1b:2c:3d:4e:5f, mail Ann.B@example.com, see https://example.com/a?b=c#d.",
     "open C:\\Users\\x and ./x/y and a.log failed: java.lang.NullPointerException: null",
@@ -101,7 +104,7 @@ def with_lines_alike(lines: list[str], choose: random.Random) -> list[str]:
 def test_lines_of_one_shape_have_the_templates_that_masks_give_each_of_them(spark: SparkSession) -> None:
     choose = random.Random(7)
     pieces = [
-        *LINES[:11],
+        *LINES[:14],
         *RUNS,
         *"0123456789abcdef.:-/\\@'\"<>()[]{},=_| ",
         "blk_",
@@ -111,14 +114,14 @@ def test_lines_of_one_shape_have_the_templates_that_masks_give_each_of_them(spar
         " jan 5",
     ]
     made = ["".join(choose.choice(pieces) for _ in range(choose.randint(1, 12))) for _ in range(500)]
-    every = with_lines_alike([*LINES[:11], *RUNS, *made], choose)
+    every = with_lines_alike([*LINES[:14], *RUNS, *made], choose)
     assert templates(spark, every) == [plain.template_of(message) for message in every]
 
 
 def test_line_of_which_one_letter_is_another_has_the_template_that_masks_give_it(spark: SparkSession) -> None:
     """Of one key all of them: a lookup that is not recorded gives the second the template of the first."""
     lines = [
-        *(line[:120] for line in LINES[:11]),
+        *(line[:120] for line in LINES[:14]),
         *RUNS,
         *(
             "a b " * 20,
