@@ -146,9 +146,7 @@ class TemplateMerger:
         before = {text for text in found if text in self and text != after}
         for tokens, text in [one for one in self._text.items() if one[1] in before] if before else ():
             if "".join(tokens) == text:
-                self._remove(
-                    tokens
-                )  # what is this pattern but for its parameters is the other one but for whole values
+                self._remove(tokens)  # all that it covered, the wider one does
             else:
                 self._unuse(tokens, text)
                 self._use(tokens, after)
