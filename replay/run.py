@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import quarantine, topics
+from app.kafka import log_marks, quarantine, topics
 from app.kafka.connection import unavailable
 from app.kafka.input_offsets import input_topics
 from app.runtime import jobs
@@ -140,9 +140,11 @@ def plan(
         quarantine=quarantine.read(settings, until).end,
         asked_ms=requested.asked_ms,
         asked=asked,
+        log=log_up_to(settings, whole) if earlier is None else earlier.log,
     )
     if earlier is not None:
         earlier.check_same_run(manifest)
+        check_same_log(settings, earlier)
     return ReplayPlan(settings, savepoint, manifest, earlier)
 
 
@@ -179,12 +181,42 @@ def asked_again(
     earlier.check_same_run(again)
     unreadable = None
     try:
+        check_same_log(settings, earlier)
         check_readable(settings, earlier.left)
     except InputError as error:
         if not earlier.complete or earlier.indexed:
             raise
         unreadable = str(error)
     return ReplayPlan(settings, savepoint, again, earlier, unreadable)
+
+
+def log_up_to(settings: Settings, whole: Slice) -> dict[str, Any]:
+    """What the topics of a range are, and where each partition ends in it, as JSON types."""
+    marks = log_marks.mark_now(settings)
+    names = {topic for topic, _ in whole.ends} & marks.keys()
+    within = {
+        topic: log_marks.TopicMark(
+            marks[topic].topic_id,
+            {
+                partition: (min(end, whole.ends[topic, partition]), epoch)
+                for partition, (end, epoch) in marks[topic].ends.items()
+                if (topic, partition) in whole.ends
+            },
+        )
+        for topic in names
+    }
+    return log_marks.record_of(within)
+
+
+def check_same_log(settings: Settings, earlier: ReplayManifest) -> None:
+    """Raise InputError where a topic holds other records than when the replay began, however many."""
+    changed = log_marks.changes_since(settings, [log_marks.marks_of(earlier.log)] if earlier.log else [])
+    if changed:
+        msg = (
+            f"replay: {changed[0].sentence}, since version {settings.version} began: it would read other records; wanted another "
+            f"--version, or `kappa replay drop {settings.version}`"
+        )
+        raise InputError(msg)
 
 
 def with_lateness(settings: Settings, seconds: int) -> Settings:

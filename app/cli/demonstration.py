@@ -177,7 +177,7 @@ def run_demo(
         contexts.enter_context(BesideJobs(own))
         if stopping.is_set():
             return {}
-        report("starting Spark and the jobs, half a minute")
+        report("starting Spark and the jobs: half a minute; minutes where the cores are busy")
         with running(own, ("all",), stopping_early=stopping) as (runner, health):
             if stopping.is_set():
                 return {}

@@ -45,7 +45,7 @@ class JobSelection:
 def selected(names: Sequence[str]) -> JobSelection:
     """Jobs as the command line names them: `all` means every one. Raises InputError for what there is not."""
     wanted = NAMES if "all" in names else tuple(dict.fromkeys(names))
-    unknown = [name for name in wanted if name not in NAMES]
+    unknown = [name for name in names if name not in (*NAMES, "all")]
     if unknown:
         what = f"{unknown[0]} runs beside no other job" if unknown[0] in ALONE else f"no job {unknown[0]!r}"
         msg = f"{what}; wanted {', '.join(NAMES)} or all, or one of {' and '.join(ALONE)} by itself"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from support.waiting import wait_until
 
 from app.collector.collector import MOST_WAITING, Collected, collect
 from app.core.settings import PROJECT, Settings
@@ -83,15 +84,6 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writers]:
 
 def queue(outbox: BoundedProducer, topic: str) -> None:
     outbox.send(topic, b"{}", key=b"", partition=0)
-
-
-def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.1)):
-        if ready():
-            return
-        waiting.wait(0.1)
-    pytest.fail(f"waited {seconds:.0f} s in vain")
 
 
 def test_what_is_not_taken_in_time_is_given_up_in_one_line(writers: Writers) -> None:

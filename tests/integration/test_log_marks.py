@@ -6,16 +6,15 @@ import json
 import os
 import re
 import signal
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
-from kafka.errors import KafkaError
 from support.lost_records import marked_beyond
+from support.waiting import wait_until
 
 from app.core.settings import PROJECT, Settings
 from app.embedded import stack_state
@@ -25,7 +24,7 @@ from app.kafka import data_loss, topics
 from app.kafka.connection import admin_client, client_options
 from app.kafka.log_marks import LogChange, changes_since, mark_now, read_marks, write_marks
 from app.kafka.producer import BoundedProducer
-from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError
 
 pytestmark = pytest.mark.stack
 
@@ -188,16 +187,3 @@ def test_a_partition_that_has_lost_its_end_is_found_although_it_has_grown(folder
     assert [(one.topic, one.partition, one.marked) for one in lost] == [(f"{unique}-telemetry", 0, 20)]
     assert 5 <= lost[0].end < 20
     assert grown == lost, "found by the leader epoch, as the offsets have been given again"
-
-
-def wait_until(ready: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Ask until something is so; what is not there yet may fail."""
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.2)):
-        try:
-            if ready():
-                return
-        except (ServiceUnavailable, KafkaError):
-            pass
-        waiting.wait(0.2)
-    pytest.fail(f"waited {seconds:.0f} s in vain")

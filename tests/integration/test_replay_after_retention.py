@@ -11,10 +11,11 @@ from kafka import TopicPartition
 from pyspark.sql import SparkSession
 from support.live_jobs import beat, feed, settings_file
 from support.replays import broken_off, named, same, values
+from support.waiting import wait_until
 
 from app.core.settings import INPUTS, Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import topics
+from app.kafka import log_marks, topics
 from app.kafka.connection import open_admin
 from app.kafka.partitions import Offsets
 from app.simulator import SimulatorSettings
@@ -228,3 +229,22 @@ def test_it_comes_to_what_an_unbroken_one_comes_to(
     assert made["whole"] == first.whole.record()
     assert len(values(broken, "scores")) > 10_000
     assert same(unbroken, broken)
+
+
+def test_an_interrupted_replay_does_not_go_on_in_a_topic_that_was_made_anew(stack: Addresses, tmp_path: Path) -> None:
+    """The other records have the same offsets, and more of them."""
+    settings = load(settings_file(tmp_path, stack, f"anew-{tmp_path.name}", "again", 20_000))
+    topics.create(settings)
+    beat(settings, range(START, END, 10_000))
+    manifest = run.plan(settings, RequestedRange(), None, SLICE).manifest
+    replay_manifest.write(settings, dataclasses.replace(manifest, results=(RESULT,) * DONE))
+    assert run.plan(settings, RequestedRange()).manifest.results == (RESULT,) * DONE
+    beat(settings, range(END, END + 10 * MINUTE, 10_000))  # what comes after the range is no other log
+    assert run.plan(settings, RequestedRange()).manifest.results == (RESULT,) * DONE
+    with open_admin(settings) as admin:
+        admin.delete_topics([settings.topic("telemetry")])
+    wait_until(lambda: settings.topic("telemetry") not in log_marks.mark_now(settings))
+    wait_until(lambda: topics.create(settings)[settings.topic("telemetry")] in ("created", "there already"))
+    beat(settings, range(START, END + 20 * MINUTE, 10_000))
+    with pytest.raises(InputError, match=r"telemetry was deleted, and is another one now.* `kappa replay drop again`"):
+        run.plan(settings, RequestedRange())

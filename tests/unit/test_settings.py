@@ -305,6 +305,8 @@ def test_all_means_every_job_once_and_an_unknown_one_is_refused() -> None:
     assert selected(["detect", "extract", "detect"]).names == ("detect", "extract")
     with pytest.raises(InputError, match="no job 'extrakt'"):
         selected(["extrakt"])
+    with pytest.raises(InputError, match="no job 'detct'"):
+        selected(["all", "detct"])
     with pytest.raises(InputError, match=r"^notify runs beside no other job; wanted .*notify and early by itself"):
         selected(["index", "notify"])
 
