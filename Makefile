@@ -1,7 +1,7 @@
 # make setup    the environment .venv, every jar and the compiled models (the first time some minutes, then two seconds)
 # make demo     the whole product on this machine, with a simulated fleet
 # make test     what CI runs: lint, types, layers, tests
-# make test-fast  what needs no JVM and takes no seconds, with a tenth of the random examples: under two minutes
+# make test-fast  what needs no JVM and takes no seconds, with a tenth of the random examples: about seven minutes on two cores
 # make test-long  the tests that take too long for every change: replays in pieces, retention, savepoints
 # make test-browser  the pages in a real Chromium, on what the jobs find; pictures go to docs/pictures
 # make bench    throughput, replay, latency: tables and JSON
