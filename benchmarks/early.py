@@ -47,7 +47,7 @@ from models.detection.shard_state import context_of
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Bound, total
-from models.templates.merging import PLACE
+from models.templates.tokens import PLACE
 
 KNOWN_MS = LATENESS_MS + 2_000
 PUBLISHED_MS = LATENESS_MS + 5_000

@@ -36,6 +36,7 @@ from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.versions import locks, replay_manifest, serving, start_position, violations
 from app.versions.pinned_configuration import (
+    OfAnotherRelease,
     pin_configuration,
     pinned_or_replayed,
     started_versions,
@@ -151,7 +152,7 @@ def serving_settings(settings: Settings, version: str) -> Settings:
     """
     try:
         return with_pinned_models(settings, version)
-    except InputError:
+    except OfAnotherRelease:
         return settings.model_copy(update={"version": version})
 
 

@@ -116,7 +116,7 @@ def with_pinned_models(settings: Settings, version: str, report: Report = silent
     """Settings of a version, with the detection, correlation and shuffle partitions that it began with.
 
     Reports where these are not those of the settings. What else a version depends on is left as it is: `pin_configuration`
-    compares it when the version's jobs start. Raises InputError for a version of another release, with parameters that this one does not have.
+    compares it when the version's jobs start. Raises OfAnotherRelease where it has parameters that this release does not have.
     """
     own = settings.model_copy(update={"version": version})
     kept = pinned_or_replayed(own)
@@ -135,7 +135,7 @@ def with_pinned_models(settings: Settings, version: str, report: Report = silent
 def as_begun(settings: Settings) -> Settings:
     """Settings with the windowing and the models' parameters that the version began with; its state depends on them.
 
-    Raises InputError as `with_pinned_models` does.
+    Raises OfAnotherRelease as `with_pinned_models` does.
     """
     kept = read_pinned(settings)
     if kept is None:
@@ -144,9 +144,13 @@ def as_begun(settings: Settings) -> Settings:
         return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **model_settings(kept)})
 
 
+class OfAnotherRelease(InputError):
+    """A version began with a configuration that this release does not read."""
+
+
 @contextmanager
 def reading(version: str) -> Iterator[None]:
-    """Raises InputError where the configuration of a version, made into settings in the block, is one of another release."""
+    """Raises OfAnotherRelease where the configuration of a version, made into settings in the block, is one of another release."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -154,7 +158,7 @@ def reading(version: str) -> Iterator[None]:
             f"version {version} began with a configuration that this release does not read ({error}): go on with the release that began it, or "
             "replay the log under another --version, and promote that"
         )
-        raise InputError(msg) from error
+        raise OfAnotherRelease(msg) from error
 
 
 def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,8 +146,8 @@ def step_ever(
 
 def _learnt(memory: FeatureMemory, deviation: Floats, prior: FeaturePrior, warming: Bools) -> Floats:
     """Deviations as they are learnt, `(features, n)`: those of features that grow with the value within reach of their spread."""
-    scale = np.sqrt((memory.sums + prior.rows * prior.spread * prior.spread) / (memory.weight + prior.rows))
-    most = MOST_LEARNT * np.sqrt(memory.weight + LEAST_KNOWN) * np.maximum(scale, prior.least)
+    scale = normal_gamma.scales(memory.weight, memory.sums, (prior.spread, prior.least), prior.rows)
+    most = MOST_LEARNT * np.sqrt(memory.weight + LEAST_KNOWN) * scale
     most[:, warming] = np.inf
     out = deviation.copy()
     for f in (STEP, FAST, RHYTHM):

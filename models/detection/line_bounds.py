@@ -18,7 +18,7 @@ from models.detection.shard_state import ShardState, ShardWindow, is_template
 from models.records.records import Bound
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise
-from models.templates.merging import PLACE
+from models.templates.tokens import PLACE
 
 SURPRISE_SHARE = 0.5  # of `new_template_nats`
 QUIET_SHARE = 0.75  # of a service's life in which nothing new has come, or

@@ -55,10 +55,15 @@ def distances(
     -------
     `tau` and `nu`, shape `(features, n)`.
     """
+    scale = scales(weight, sums, floor, rows)
+    return np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY))), weight + rows
+
+
+def scales(weight: Floats, sums: Floats, floor: tuple[Floats, Floats], rows: Floats | float) -> Floats:
+    """Predictive scales before that of the mean's own uncertainty, `(features, n)`; arguments as of `distances`."""
     prior, least = floor
-    nu = weight + rows
-    scale = np.maximum(np.sqrt((sums + rows * prior * prior) / nu), least)
-    return np.abs(deviation) / (scale * np.sqrt(1 + 1 / np.maximum(weight, TINY))), nu
+    out: Floats = np.maximum(np.sqrt((sums + rows * prior * prior) / (weight + rows)), least)
+    return out
 
 
 def surprisal(tau: Floats, nu: Floats) -> Floats:

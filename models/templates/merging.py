@@ -34,7 +34,7 @@ from models.templates.extraction import collapsed
 from models.templates.tokens import LEAST_EQUAL, PLACE, WORD, Tokens, addresses, equal_words, is_word, tokens_of
 from models.templates.wider_texts import WiderTexts
 
-__all__ = ["PLACE", "Merge", "TemplateMerger", "merged"]
+__all__ = ["Merge", "TemplateMerger", "merged"]
 
 MANY, SOME = 5, 3
 FIRST = 2  # factor of both for the first word

@@ -108,14 +108,21 @@ def begin(w: Scratch, m: int, q: Floats) -> None:
 
 
 @inlined
+def usual_at_hour(mean: float, weight: float, overall: float, prior: float) -> float:
+    """See `features.usual_at_hour`."""
+    return (weight * mean + prior * overall) / (weight + prior)
+
+
+@inlined
 def bound(w: Scratch, m: int, q: Floats) -> None:
     """Bring values to within reach of what is usual at this hour of the day and the week: see `features`."""
     prior, hour = q[PRIOR_ROWS], q[RHYTHM_PRIOR]
     for j in range(m):
         quantum, weight = w[b.QUANTUM, j], w[b.WEIGHT, j]
         scale = scale_of(w[b.SUMS + RHYTHM, j], weight + prior, 0.0, 0.0, quantum)
-        first, known, mean = w[b.FIRST_VALUE, j], w[b.HOUR_WEIGHT, j], w[b.HOUR_MEAN, j]
-        usual = first + (known * mean + hour * (w[b.OVERALL, j] - first)) / (known + hour) + w[b.OF_WEEK, j]
+        first = w[b.FIRST_VALUE, j]
+        at_hour = usual_at_hour(w[b.HOUR_MEAN, j], w[b.HOUR_WEIGHT, j], w[b.OVERALL, j] - first, hour)
+        usual = first + at_hour + w[b.OF_WEEK, j]
         off = MOST_WIDER * np.sqrt(weight + LEAST_KNOWN) * scale
         off = off if (quantum > 0) & (w[b.WARMING, j] == 0) else np.inf
         low, high = usual - off, usual + off
@@ -131,7 +138,7 @@ def rhythm(w: Scratch, m: int, q: Floats) -> None:
         trust, x, first = w[b.TRUST, j], w[b.X, j], w[b.FIRST_VALUE, j]
         weight, mean, overall = w[b.HOUR_WEIGHT, j], w[b.HOUR_MEAN, j], w[b.OVERALL, j]
         moved = x - first
-        usual = (weight * mean + prior * (overall - first)) / (weight + prior)
+        usual = usual_at_hour(mean, weight, overall - first, prior)
         before = w[b.OVERALL_WEIGHT, j]
         w[b.RESIDUAL, j] = 0.0 if before == 0 else moved - usual - w[b.OF_WEEK, j]
         total = before * kept(w[b.SECONDS, j], half_life, least) + trust

@@ -34,11 +34,8 @@ LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
 OF_GRAIN = ("long_step", "long_weight")
-MOST_WIDER, MOST_LEARNT = (
-    3.0,
-    1.0,
-)  # how far off a value is seen and a feature is learnt, in roots of the rows that are known
-LEAST_KNOWN = 1000.0  # rows that are added to them
+# How far off a value is seen, and a feature is learnt, in spreads times the root of the rows that are known and LEAST_KNOWN more.
+MOST_WIDER, MOST_LEARNT, LEAST_KNOWN = 3.0, 1.0, 1000.0
 FINER = 5  # binary digits: how much finer the levels of hours are than a step
 Hot = dict[str, Array]
 

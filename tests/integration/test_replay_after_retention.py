@@ -36,6 +36,13 @@ DONE = 2  # slices
 RESULT = SliceResult({}, {kind: {"records": 0, "digest": "00"} for kind in RESULT_KINDS}, 1.0)
 
 
+def created(folder: Path, stack: Addresses, prefix: str) -> Settings:
+    """Settings of a deployment whose topics are there, empty."""
+    settings = load(settings_file(folder, stack, prefix, "live", 20_000))
+    topics.create(settings)
+    return settings
+
+
 def delete(settings: Settings, before: Offsets) -> None:
     """What retention does; of `rules`, which is compacted, it deletes nothing."""
     wanted = {TopicPartition(*key): offset for key, offset in before.items() if key[0] != settings.topic("rules")}
@@ -61,8 +68,7 @@ NAMES = ("all", "to", "from", "offsets", "ends")
 def log(stack: Addresses, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A log of heartbeats, a replay of it for each request, two slices of each done, and then what these needed was deleted."""
     folder = tmp_path_factory.mktemp("retention")
-    settings = load(settings_file(folder, stack, folder.name, "live", 20_000))
-    topics.create(settings)
+    settings = created(folder, stack, folder.name)
     beat(settings, range(START, END, 10_000))
     needed: list[Offsets] = []
     for name, asked in requests(settings).items():
@@ -193,8 +199,7 @@ def test_where_only_documents_are_left_to_write_nothing_of_the_input_is_needed(i
 def test_what_is_deleted_while_it_runs_ends_it_in_a_line_with_from_when_it_can_run(
     stack: Addresses, spark: SparkSession, unique: str, tmp_path: Path
 ) -> None:
-    settings = load(settings_file(tmp_path, stack, unique, "live", 20_000))
-    topics.create(settings)
+    settings = created(tmp_path, stack, unique)
     beat(settings, range(START, START + 10 * MINUTE, 10_000))
     own = named(settings, "overtaken")
     what = run.plan(own, RequestedRange(), None)
@@ -213,8 +218,7 @@ def test_what_is_deleted_while_it_runs_ends_it_in_a_line_with_from_when_it_can_r
 def test_it_comes_to_what_an_unbroken_one_comes_to(
     stack: Addresses, spark: SparkSession, unique: str, tmp_path: Path
 ) -> None:
-    settings = load(settings_file(tmp_path, stack, unique, "live", 20_000))
-    topics.create(settings)
+    settings = created(tmp_path, stack, unique)
     assert feed(settings) > 10_000
     unbroken, broken = named(settings, "unbroken"), named(settings, "broken")
     run.replay(spark, run.plan(unbroken, RequestedRange(), None))
@@ -231,10 +235,11 @@ def test_it_comes_to_what_an_unbroken_one_comes_to(
     assert same(unbroken, broken)
 
 
-def test_an_interrupted_replay_does_not_go_on_in_a_topic_that_was_made_anew(stack: Addresses, tmp_path: Path) -> None:
+def test_an_interrupted_replay_does_not_go_on_in_a_topic_that_was_made_anew(
+    stack: Addresses, unique: str, tmp_path: Path
+) -> None:
     """The other records have the same offsets, and more of them."""
-    settings = load(settings_file(tmp_path, stack, f"anew-{tmp_path.name}", "again", 20_000))
-    topics.create(settings)
+    settings = named(created(tmp_path, stack, unique), "again")
     beat(settings, range(START, END, 10_000))
     manifest = run.plan(settings, RequestedRange(), None, SLICE).manifest
     replay_manifest.write(settings, dataclasses.replace(manifest, results=(RESULT,) * DONE))
