@@ -190,11 +190,11 @@ def asked_again(
     return ReplayPlan(settings, savepoint, again, earlier, unreadable)
 
 
-def log_up_to(settings: Settings, whole: Slice) -> dict[str, Any]:
-    """What the topics of a range are, and where each partition ends in it, as JSON types."""
+def log_up_to(settings: Settings, whole: Slice) -> log_marks.LogMarks:
+    """What the topics of a range are, and where each partition ends in it."""
     marks = log_marks.mark_now(settings)
     names = {topic for topic, _ in whole.ends} & marks.keys()
-    within = {
+    return {
         topic: log_marks.TopicMark(
             marks[topic].topic_id,
             {
@@ -205,12 +205,11 @@ def log_up_to(settings: Settings, whole: Slice) -> dict[str, Any]:
         )
         for topic in names
     }
-    return log_marks.record_of(within)
 
 
 def check_same_log(settings: Settings, earlier: ReplayManifest) -> None:
     """Raise InputError where a topic holds other records than when the replay began, however many."""
-    changed = log_marks.changes_since(settings, [log_marks.marks_of(earlier.log)] if earlier.log else [])
+    changed = log_marks.changes_since(settings, [earlier.log] if earlier.log else [])
     if changed:
         msg = (
             f"replay: {changed[0].sentence}, since version {settings.version} began: it would read other records; wanted another "

@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
+from app.kafka import log_marks
+from app.kafka.log_marks import LogMarks
 from app.kafka.partitions import Offsets, by_topic
 from pipelines.errors import InputError
 
@@ -93,8 +95,8 @@ class ReplayManifest:
     `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
     are those of the first start; `results` belong to the first of them, in order. `asked_ms` is when it was first asked for (epoch ms): from
     then back count times such as `14d`, when it is asked for again. `indexed`: Elasticsearch has all documents of the results. `asked` is the
-    range that was asked for (`replay.slices.RequestedRange.record`), and `log` what the topics were then (`app.kafka.log_marks.record_of`, up to
-    the range's end); None in a manifest of a release that did not keep it.
+    range that was asked for (`replay.slices.RequestedRange.record`), and `log` what the topics were then, up to the range's end; None and empty
+    in a manifest of a release that did not keep it.
     """
 
     version: str
@@ -110,7 +112,7 @@ class ReplayManifest:
     asked_ms: int | None = None
     indexed: bool = False
     asked: Mapping[str, Any] | None = None
-    log: Mapping[str, Any] | None = None
+    log: LogMarks = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -158,7 +160,7 @@ class ReplayManifest:
             "quarantine": self.quarantine,
             "asked_ms": self.asked_ms,
             "asked": self.asked,
-            "log": self.log,
+            "log": log_marks.record_of(self.log),
             "indexed": self.indexed,
             "whole": self.whole.record(),
             "slices": slices,
@@ -186,7 +188,7 @@ class ReplayManifest:
             record.get("asked_ms"),
             bool(record.get("indexed", record["status"] == "complete")),  # one of an earlier release does not say
             record.get("asked"),
-            record.get("log"),
+            log_marks.marks_of(record.get("log") or {}),
         )
 
     def padded_results(self) -> list[SliceResult | None]:

@@ -231,6 +231,7 @@ def test_the_range_is_that_of_the_earlier_run(tmp_path: Path) -> None:
         ({"whole": 3}, "not subscriptable"),
         ({"configuration": {}}, "it has no 'detection'"),
         ({"savepoint": {"name": "x"}}, "it has no 'hash'"),
+        ({"log": {"telemetry": {"id": "x"}}}, "it has no 'ends'"),
     ],
 )
 def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
