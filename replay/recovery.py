@@ -26,9 +26,10 @@ from app.kafka.checkpoint_damage import CheckpointDamage
 from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions
-from app.kafka.log_marks import LogChange, LogMarks
+from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, find_recreated, offset_ranges
 from app.kafka.partitions import Partition
+from app.kafka.topic_marks import LogMarks, marks_of
 from app.versions import locks, replay_manifest, serving, start_position
 from app.versions.pinned_configuration import configuration_of, read_pinned
 from app.versions.serving import Serving, ServingInterval
@@ -235,9 +236,7 @@ def log_state(settings: Settings, jobs: Mapping[str, Path]) -> LogState:
         read = {job: found for job, path in jobs.items() if (found := consumed_offsets(path)) is not None}
         ranges = offset_ranges(consumer, {part for one in read.values() for part in one.offsets})
     marks = [
-        log_marks.marks_of(kept)
-        for file in sorted(log_marks.folder_of(settings).glob("*.json"))
-        if (kept := object_of(file))
+        marks_of(kept) for file in sorted(log_marks.folder_of(settings).glob("*.json")) if (kept := object_of(file))
     ]
     changes = list(log_marks.changes_since(settings, marks))
     known = {(change.topic, change.partition) for change in changes} | {
@@ -298,7 +297,7 @@ def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start
         if not (same and own):
             return None
         taken = int(datetime.fromisoformat(manifest["created_at"]).timestamp() * 1000)
-        log = log_marks.marks_of(manifest.get("log") or {})
+        log = marks_of(manifest.get("log") or {})
         return Start(str(manifest["name"]), folder, int(manifest["watermark"]), taken, log)
     except (InputError, OSError, KeyError, TypeError, ValueError, AttributeError):
         return None

@@ -21,6 +21,7 @@ from app.core.settings import Settings
 from app.kafka import log_marks, quarantine, topics
 from app.kafka.connection import unavailable
 from app.kafka.input_offsets import input_topics
+from app.kafka.topic_marks import LogMarks, TopicMark
 from app.runtime import jobs
 from app.versions import locks, replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
@@ -190,12 +191,12 @@ def asked_again(
     return ReplayPlan(settings, savepoint, again, earlier, unreadable)
 
 
-def log_up_to(settings: Settings, whole: Slice) -> log_marks.LogMarks:
+def log_up_to(settings: Settings, whole: Slice) -> LogMarks:
     """What the topics of a range are, and where each partition ends in it."""
     marks = log_marks.mark_now(settings)
     names = {topic for topic, _ in whole.ends} & marks.keys()
     return {
-        topic: log_marks.TopicMark(
+        topic: TopicMark(
             marks[topic].topic_id,
             {
                 partition: (min(end, whole.ends[topic, partition]), epoch)

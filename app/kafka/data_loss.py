@@ -43,6 +43,7 @@ from app.kafka.offset_ranges import (
     offset_ranges,
 )
 from app.kafka.partitions import Partition
+from app.kafka.topic_marks import LogMarks
 from models.records.records import RefusedRecord
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
@@ -206,7 +207,7 @@ def refuse_recreated(
             raise DeterminismViolation(describe_recreated(job, settings.version, other))
 
 
-def check_partitions(settings: Settings, now: log_marks.LogMarks, *, inputs: bool = True) -> None:
+def check_partitions(settings: Settings, now: LogMarks, *, inputs: bool = True) -> None:
     """Raise DeterminismViolation where a topic has more partitions than the version began with; of `inputs` only if asked for."""
     ends = {topic: len(mark.ends) for topic, mark in now.items()}
     for kind in topics.OUTPUTS:

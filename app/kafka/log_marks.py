@@ -25,32 +25,13 @@ from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import admin_client, unavailable
+from app.kafka.topic_marks import NO_EPOCH, LogMarks, TopicMark, marks_of, record_of
 
 OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
 NO_ID = str(UUID(int=0))
-NO_EPOCH = -1
 FOLDER = "log"
 
-
-@dataclass(frozen=True)
-class TopicMark:
-    """A topic: its id, and the end of each partition with the leader epoch in which it ended there (NO_EPOCH: unknown)."""
-
-    topic_id: str
-    ends: Mapping[int, tuple[int, int]]
-
-    def record(self) -> dict[str, Any]:
-        """As JSON types."""
-        return {"id": self.topic_id, "ends": {str(p): list(end) for p, end in sorted(self.ends.items())}}
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> TopicMark:
-        """The inverse of `record`. Raises KeyError, TypeError or ValueError for what is none."""
-        return cls(str(record["id"]), {int(p): (int(end), int(epoch)) for p, (end, epoch) in record["ends"].items()})
-
-
-LogMarks = Mapping[str, TopicMark]
 PartitionEnds = Mapping[TopicPartition, tuple[int, int]]  # offset, leader epoch
 
 
@@ -101,16 +82,6 @@ def read_marks(settings: Settings) -> list[LogMarks]:
 def write_marks(settings: Settings, job: str, marks: LogMarks) -> None:
     """Keep the marks of the process that runs a job."""
     write_json_durably(folder_of(settings) / f"{job}.json", record_of(marks))
-
-
-def record_of(marks: LogMarks) -> dict[str, Any]:
-    """Marks as JSON types."""
-    return {topic: mark.record() for topic, mark in sorted(marks.items())}
-
-
-def marks_of(record: Mapping[str, Any]) -> LogMarks:
-    """The inverse of `record_of`. Raises KeyError, TypeError or ValueError for what is none."""
-    return {str(topic): TopicMark.of(mark) for topic, mark in record.items()}
 
 
 # --- the log

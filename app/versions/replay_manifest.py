@@ -17,9 +17,8 @@ from typing import Any
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
-from app.kafka import log_marks
-from app.kafka.log_marks import LogMarks
 from app.kafka.partitions import Offsets, by_topic
+from app.kafka.topic_marks import LogMarks, marks_of, record_of
 from pipelines.errors import InputError
 
 FORMAT = 1
@@ -160,7 +159,7 @@ class ReplayManifest:
             "quarantine": self.quarantine,
             "asked_ms": self.asked_ms,
             "asked": self.asked,
-            "log": log_marks.record_of(self.log),
+            "log": record_of(self.log),
             "indexed": self.indexed,
             "whole": self.whole.record(),
             "slices": slices,
@@ -188,7 +187,7 @@ class ReplayManifest:
             record.get("asked_ms"),
             bool(record.get("indexed", record["status"] == "complete")),  # one of an earlier release does not say
             record.get("asked"),
-            log_marks.marks_of(record.get("log") or {}),
+            marks_of(record.get("log") or {}),
         )
 
     def padded_results(self) -> list[SliceResult | None]:

@@ -30,6 +30,7 @@ from app.core.settings import Settings
 from app.kafka import data_loss, log_marks, quarantine
 from app.kafka.checkpoints import committed_batches, last_committed, link_checkpoint, offsets_after
 from app.kafka.connection import client_options
+from app.kafka.topic_marks import record_of
 from app.runtime import jobs
 from app.runtime.state_query import state_of, variable_of
 from app.versions import violations
@@ -112,7 +113,7 @@ def create(
     ):
         watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
         # Only now: the state holds no record from beyond these ends.
-        provenance = dataclasses.replace(provenance, log=log_marks.record_of(log_marks.mark_now(settings)))
+        provenance = dataclasses.replace(provenance, log=record_of(log_marks.mark_now(settings)))
         if not changed_log:  # its marks would hide from `kappa recover` that results of these windows are lost
             data_loss.refuse_changed_log(settings)
         report(f"writing {len(watermarks)} shards to {folder}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from app.kafka.log_marks import LogMarks
+from app.kafka.topic_marks import LogMarks
 
 
 def marked_beyond(now: LogMarks, topic: str, records: int) -> LogMarks:

@@ -13,7 +13,6 @@ from app.core.settings import Settings
 from app.kafka import data_loss
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.data_loss import SavepointSummary, describe_missing, headers_of
-from app.kafka.log_marks import LogMarks, TopicMark
 from app.kafka.offset_ranges import (
     OffsetGap,
     OffsetRange,
@@ -23,6 +22,7 @@ from app.kafka.offset_ranges import (
     find_gaps_since,
     find_recreated,
 )
+from app.kafka.topic_marks import LogMarks, TopicMark
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError
 

@@ -10,8 +10,9 @@ import pytest
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
 from app.kafka import data_loss, log_marks
-from app.kafka.log_marks import LogChange, LogMarks, TopicMark, marks_of, record_of
+from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import OffsetRange
+from app.kafka.topic_marks import LogMarks, TopicMark, marks_of, record_of
 from app.versions import serving, start_position
 from app.versions.start_position import set_aside
 from pipelines.errors import InputError
