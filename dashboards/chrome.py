@@ -225,7 +225,7 @@ def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
     if behind > FRESH:
         st.warning(
             f"The newest event is {in_words(behind)}: the jobs are catching up with the log, or no events come, or the "
-            "jobs have stopped: the page Pipeline says which. The range ends at the newest event, not now.",
+            "jobs have stopped: see Jobs on the page Pipeline. The range ends at the newest event, not now.",
             icon=":material/history:",
         )
     return True

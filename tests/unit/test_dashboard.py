@@ -176,7 +176,7 @@ def test_words_are_mentioned_only_by_who_has_asked_for_some() -> None:
 def test_stale_version_says_how_old_it_is(name: str) -> None:
     stale = shown(name, 17).warning[0].value
     assert "17 min old" in stale
-    assert "the page Pipeline says which" in stale, "`kappa status` knows of servers alone"
+    assert "see Jobs on the page Pipeline" in stale, "`kappa status` knows of servers alone"
     assert "min old" not in words(shown(name, 1))
 
 
