@@ -63,21 +63,38 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    *(up, down, status, run, label, change, topology, state, collect, templates, score, simulate),
-    *(demo, dashboard, watch, refused, plan, recover, doctor, export),
-):
-    app.command()(command)
+# The groups of `kappa --help`, in the order in which somebody comes to need them.
+TRY, WORK, READ, TELL, REPEAT, CARE = (
+    "Without a deployment",
+    "Servers and jobs",
+    "What was found",
+    "What the models and incidents should know",
+    "The past again",
+    "Operation",
+)
+for group, commands in {
+    TRY: (demo, score, templates, simulate),
+    WORK: (up, down, status, run, collect),
+    READ: (dashboard, watch, state, export),
+    TELL: (label, change, topology),
+    REPEAT: (recover,),
+    CARE: (doctor, plan, refused),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=group)(command)
 rules_app.command("calendar")(calendar)
-app.add_typer(topics_app, name="topics")
-app.add_typer(config_app, name="config")
-app.add_typer(savepoint_app, name="savepoint")
-app.add_typer(replay_app, name="replay")
-app.add_typer(rules_app, name="rules")
-app.add_typer(quarantine_app, name="quarantine")
-app.add_typer(notify_app, name="notify")
-app.add_typer(kibana_app, name="kibana")
-app.add_typer(indices_app, name="indices")
+for name, group, commands_of in (
+    ("topics", WORK, topics_app),
+    ("kibana", READ, kibana_app),
+    ("rules", TELL, rules_app),
+    ("replay", REPEAT, replay_app),
+    ("savepoint", REPEAT, savepoint_app),
+    ("notify", CARE, notify_app),
+    ("quarantine", CARE, quarantine_app),
+    ("indices", CARE, indices_app),
+    ("config", CARE, config_app),
+):
+    app.add_typer(commands_of, name=name, rich_help_panel=group)
 
 
 def main() -> None:
