@@ -34,6 +34,9 @@ LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECO
 
 # parts of a resource that tell apart what runs on one host
 _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
+# A resource of the Collector's process scraper is one process of the host. Gauges of processes of one name are judged together; running
+# totals of several in one series would be taken for resets. An application's own resource has a service, and a new pid with each start.
+_PROCESS, _PROCESS_ID = "process.executable.name", "process.pid"
 _NOT_RECORDED = 1  # DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
@@ -84,9 +87,19 @@ def _host(resource: Column) -> Column:
 
 def _shared(resource: Column) -> Column:
     """What all points of a resource have."""
-    labels = F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS))
     service = resource["service.name"]
-    return F.struct(_host(resource).alias("host"), service.alias("service"), labels.alias("labels"))
+
+    def labels(*of_process: str) -> Column:
+        names = F.when(service.isNull(), F.array(*map(F.lit, (*_RESOURCE_LABELS, *of_process))))
+        wanted = F.coalesce(names, F.array(*map(F.lit, _RESOURCE_LABELS)))
+        return F.map_filter(resource, lambda k, _: F.array_contains(wanted, k))
+
+    return F.struct(
+        _host(resource).alias("host"),
+        service.alias("service"),
+        labels(_PROCESS).alias("labels"),
+        labels(_PROCESS, _PROCESS_ID).alias("labels_of_totals"),
+    )
 
 
 def _of_metric(metric: Column, resource: Column) -> Column:
@@ -108,10 +121,12 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     given = F.coalesce(data["sum"], F.when(metric["summary"].isNotNull(), "0"))  # of a histogram it is optional
     given = F.when(recorded, given)
     both = F.when(given.isNull(), F.array(count)).otherwise(F.array(count, part(".sum", given)))
-    labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, resource["labels"])))
     cumulative = form["aggregationTemporality"].isin("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
     counter = F.when(metric["gauge"].isNotNull(), False).when(metric["summary"].isNotNull(), True)
     counter = counter.otherwise(cumulative & F.coalesce(form["isMonotonic"], metric["sum"].isNull()))
+
+    inherited = F.when(counter, resource["labels_of_totals"]).otherwise(resource["labels"])
+    labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, inherited)))
 
     def of_part(p: Column, labels: Column) -> Column:
         return point(

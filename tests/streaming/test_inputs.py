@@ -69,8 +69,9 @@ def attributes(**values: Any) -> list[dict[str, Any]]:
     return [{"key": k.replace("__", "."), "value": v} for k, v in values.items()]
 
 
-def otlp(*metrics: dict[str, Any], resource: list[dict[str, Any]] | None = None) -> str:
-    own = attributes(host__name={"stringValue": "h"}, service__name={"stringValue": "s"})
+def otlp(*metrics: dict[str, Any], resource: list[dict[str, Any]] | None = None, service: str | None = "s") -> str:
+    own = attributes(host__name={"stringValue": "h"})
+    own += [] if service is None else attributes(service__name={"stringValue": service})
     part = {
         "resource": {"attributes": own + (resource or [])},
         "scopeMetrics": [{"scope": {}, "metrics": list(metrics)}],
@@ -245,6 +246,31 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             resource=attributes(k8s__pod__name={"stringValue": "p"}),
         ),
         {("gauge/h/s/g{a=true,k8s.pod.name=p}", 1.0)},
+    ),
+    "OTLP, one of the processes of a host: running totals of each are apart": (
+        otlp(
+            {"name": "process.memory.usage", "sum": {"dataPoints": [data(asInt="7")], "aggregationTemporality": 2}},
+            {
+                "name": "process.cpu.time",
+                "sum": {"dataPoints": [data(asDouble=9.5)], "aggregationTemporality": 2, "isMonotonic": True},
+            },
+            resource=attributes(process__pid={"intValue": "41"}, process__executable__name={"stringValue": "postgres"}),
+            service=None,
+        ),
+        {
+            ("gauge/h//process.memory.usage{process.executable.name=postgres}", 7.0),
+            ("counter/h//process.cpu.time{process.executable.name=postgres,process.pid=41}", 9.5),
+        },
+    ),
+    "OTLP, an application that says which process it is": (
+        otlp(
+            {
+                "name": "requests",
+                "sum": {"dataPoints": [data(asInt="9")], "aggregationTemporality": 2, "isMonotonic": True},
+            },
+            resource=attributes(process__pid={"intValue": "41"}, process__executable__name={"stringValue": "java"}),
+        ),
+        {("counter/h/s/requests", 9.0)},
     ),
     "collectd": (json.dumps([collectd(7835099136)]), {("gauge/h//memory{type_instance=free}", 7835099136.0)}),
     "collectd, several": (
