@@ -17,6 +17,7 @@ from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
 from app.versions import locks, serving
 from app.versions.replay_manifest import folder_of
+from app.versions.start_position import folders_aside
 from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
 from replay import other_homes
@@ -56,7 +57,7 @@ def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) 
     version = settings.version
     wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
     indices = {name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))}
-    folders = [folder_of(settings), settings.checkpoint("detect").parent]
+    folders = [folder_of(settings), settings.checkpoint("detect").parent, *folders_aside(settings)]
     there = {
         "topics": sorted(wanted & set(client.list_topics())),
         "indices": sorted(indices),

@@ -227,7 +227,7 @@ def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
     """The watermark after which a version has results, epoch ms; None where it has them from the beginning."""
     begun = start_position.start_position(new)
     if replayed is None:
-        return None if begun is None else begun.watermark
+        return None if begun is None or begun.watermark == start_position.NO_WINDOW else begun.watermark
     if begun is not None and begun.watermark > replayed.whole.until:
         return begun.watermark  # its jobs started later than its replay ended: between the two there is nothing
     return replayed.whole.after

@@ -184,7 +184,7 @@ def run_demo(
             server = contexts.enter_context(HealthServer(health, LOOPBACK, 0))
             shown = own.model_copy(update={"dashboard": own.dashboard.model_copy(update={"jobs": (server.address,)})})
             pages = contexts.enter_context(dashboard.running(shown, report))
-            report(f"dashboard at {pages}" if pages else "no dashboard: its port is taken")
+            report(f"dashboard at {pages}, in some seconds" if pages else "no dashboard: its port is taken")
             report(f"other commands, such as `kappa watch`, see the demo with {seen_with(own)}")
             enough = (lambda: bool(receiver.taken)) if until_notified else (lambda: False)
             results = watch(own, runner, load, stopping, deadline, report, enough)

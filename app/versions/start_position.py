@@ -35,6 +35,7 @@ LOG_MARKS = log_marks.FOLDER
 NOTES = ("begin", "begin.json", LOG_MARKS, violations.FILE, data_loss.GAPS)
 RECOVERY = "recovery.json"
 NO_WINDOW = -1
+ASIDE = ".replaced-"  # and a number: beside the folder of a version's checkpoints
 JOBS_WITH_STATE = ("extract", "detect", "correlate")
 
 
@@ -259,7 +260,7 @@ def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:
     if not kept:
         return None
     number = 1
-    while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
+    while (aside := folder.with_name(f"{folder.name}{ASIDE}{number}")).exists():
         number += 1
     aside.mkdir(parents=True)
     for name in kept:
@@ -267,6 +268,14 @@ def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:
     for changed in (folder, aside, folder.parent):
         sync_to_disk(changed)
     return aside
+
+
+def folders_aside(settings: Settings) -> list[Path]:
+    """Where `set_aside` has moved checkpoints of a version."""
+    folder = checkpoint_home(settings)
+    return sorted(
+        p for p in folder.parent.glob(f"{folder.name}{ASIDE}*") if p.name.removeprefix(folder.name + ASIDE).isdigit()
+    )
 
 
 def link_tree(folder: Path, into: Path) -> None:

@@ -126,9 +126,14 @@ def test_a_version_of_another_home_is_not_dropped_until_it_is_made_one_of_this_h
 def test_a_version_is_dropped_with_the_home_of_its_jobs_though_its_topics_are_gone(homes: TwoHomes) -> None:
     with open_admin(homes.own) as admin:
         admin.delete_topics(sorted(homes.topics))
+    checkpoints = homes.own.checkpoint("detect").parent
+    aside, of_another = (checkpoints.with_name(f"{checkpoints.name}{end}") for end in (".replaced-12", ".replaced-by"))
+    for folder in (aside, of_another):
+        folder.mkdir()
     gone = drop(homes.own, yes=True)
     assert gone["topics"] == [] and len(gone["indices"]) == len(INDEX_KINDS)
-    assert gone["folders"] == [str(homes.own.checkpoint("detect").parent)]
+    assert gone["folders"] == [str(checkpoints), str(aside)]
+    assert of_another.exists() and not aside.exists() and not checkpoints.exists()
     with pytest.raises(InputError, match="there is nothing of version"):
         drop(homes.own, yes=True)
 

@@ -17,7 +17,7 @@ from app.cli.run import set_start_position
 from app.core.settings import PROJECT, Settings
 from app.search import aliases
 from app.search.mappings import template
-from app.versions import locks, replay_manifest, serving
+from app.versions import locks, replay_manifest, serving, start_position
 from app.versions.pinned_configuration import as_begun, configuration_of, pin_configuration, with_pinned_models
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.serving import Serving, ServingInterval, TimeRange
@@ -402,3 +402,14 @@ def test_checkpoints_of_jobs_that_run_are_not_set_aside_for_a_savepoint(home: Se
     (own.home / "savepoints" / "before").mkdir(parents=True)
     with locks.only_here(own, ["detect"]), pytest.raises(InputError, match="detect of version v2 is run by another"):
         set_start_position(own, "before", replace=True)
+
+
+@pytest.mark.parametrize(("watermark", "covers"), [(start_position.NO_WINDOW, None), (WINDOW, WINDOW)])
+def test_a_version_that_was_brought_back_to_the_beginning_of_the_log_has_results_of_all_of_it(
+    home: Settings, watermark: int, covers: int | None
+) -> None:
+    own = tuned(home, "v2")
+    begin = own.checkpoint("begin.json")
+    begin.parent.mkdir(parents=True, exist_ok=True)
+    begin.write_text(json.dumps({"watermark": watermark, "savepoint": None, "offsets": {}}))
+    assert promote.covers_from(own, None) == covers
