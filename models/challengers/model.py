@@ -10,7 +10,6 @@ It is slow, being an object of Python for each series: see docs/challengers.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -63,7 +62,7 @@ class ChallengedUnivariate(Univariate):
             dtype=np.float64,
         )
         found[np.isnan(answers.base)] = np.nan  # both warm up
-        return replace(answers, base=found, score=found, health=reference_distribution.joined_score(found))
+        return answers._replace(base=found, score=found, health=reference_distribution.joined_score(found))
 
     def copied(self, rows: Ints) -> dict[str, Array]:
         """Copies of the state of series `rows`, for `put_back`; the challenger's are kept here until the next call."""

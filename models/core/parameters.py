@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 MOST_CLEAR_HOURS = 4.0
@@ -180,7 +181,7 @@ class DetectorParameters:
             msg = f"persistence_minutes is {self.persistence_minutes}; wanted at most patience_minutes, which is "
             raise ValueError(msg + f"{self.patience_minutes}")
 
-    @property
+    @cached_property
     def alert_nats(self) -> float:
         """The alert threshold of metrics: surprise of one window, nats."""
         return -math.log(self.alarm_chance * min(self.window_seconds, LONGEST_SECONDS) / 3600.0)

@@ -69,8 +69,10 @@ class Windows:
 
     def span(self, beginning: str) -> slice:
         """The rows of series whose names begin so; `beginning` ends with a slash, and names are sorted."""
-        after = beginning[:-1] + chr(ord("/") + 1)
-        return slice(bisect_left(self.series, beginning), bisect_left(self.series, after))
+        first = bisect_left(self.series, beginning)
+        if first == len(self.series) or not self.series[first].startswith(beginning):  # as nearly always
+            return slice(first, first)
+        return slice(first, bisect_left(self.series, beginning[:-1] + chr(ord("/") + 1)))
 
     def without_span(self, gone: slice) -> Windows:
         """The rows that are not in `gone`."""

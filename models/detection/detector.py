@@ -245,7 +245,9 @@ class ShardDetector:
         if planned is not None:
             hosts = {*map(host_of, rows.series[planned].tolist())}
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
-        present[self._control.planned("hosts")] = False
+        away = self._control.planned("hosts")
+        if len(away):
+            present[away] = False
         return present
 
     def _logged(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,8 +57,7 @@ ROWS = {
 COLUMNS_TO_RESTORE = [col.NEGATIVE, *RUN_COLUMNS, col.LONGEST_REPEAT_SECONDS]
 
 
-@dataclass(frozen=True)
-class GaugeScores:
+class GaugeScores(NamedTuple):
     """What was found of each metric row of a window; all arrays `(n,)`, NaN where nothing is known.
 
     Attributes
@@ -157,10 +156,12 @@ class GaugeDetector:
         half_life = 3_600_000.0 * self._p.habit_half_life_hours
         size = step.begin(numbers, windows, owners, previous, index, counters, given, now, half_life, found, known)
         self._judge(window, given, known[:size], found)
-        extra_nats = self.rules.extra_nats(
-            found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index, rough=_rough(found)
-        )
-        self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
+        extra_nats = np.zeros(n)
+        if self.rules.demanding:
+            extra_nats = self.rules.extra_nats(
+                found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index, rough=_rough(found)
+            )
+            self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
         not_learnt = self.rules.not_learnt(index)
         found[step.APART] = self.windows_apart(index)
         persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
@@ -276,6 +277,11 @@ class GaugeRules:
         if warm_up is not None:
             minutes = warm_up if applied is None else own_or(applied.warm_up_minutes, warm_up)
             self._model.overrides = self._overrides | {"warm_up_minutes": minutes}
+
+    @property
+    def demanding(self) -> bool:
+        """Whether a label or a rule that holds may demand more of a deviation."""
+        return self._followed is not None or self._control.labels.any
 
     def not_learnt(self, rows: Ints) -> Bools:
         """Which of `rows` in the table are not to be learnt, `(n,)`."""

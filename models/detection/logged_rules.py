@@ -46,11 +46,18 @@ class LoggedRules:
         Once an hour, those that had ended by the end of the last window are forgotten: an instant of a gap since then has its effect in this
         window.
         """
-        self.refused, self.changed = [], False
-        left_out: list[tuple[TooManyRules, str]] = []
+        self.refused, self.overflow, self.changed = [], [], False
         if now // HOUR_MS != self._state.last // HOUR_MS:
             self.changed = self._log.forget(self._state.last)
-        own, before = rows.span(FIRST), dict(self._log.known)
+        own = rows.span(FIRST)
+        if own.start < own.stop:
+            self._take(since, now, rows, own)
+        self._state.rules_changed |= self.changed
+        return rows.without_span(own)
+
+    def _take(self, since: int, now: int, rows: Windows, own: slice) -> None:
+        """Take in the rules that are the rows `own`."""
+        before, left_out = dict(self._log.known), list[tuple[TooManyRules, str]]()
         records = (column[own].tolist() for column in (rows.series, rows.template, rows.sample))
         for series, name, text in zip(*records, strict=True):
             offset = int(series.rsplit("/", 1)[1])
@@ -61,9 +68,7 @@ class LoggedRules:
                     left_out.append((error, series))
                 self.refused.append(RefusedRule(offset, since, str(error), text or ""))
         self.changed |= self._log.known != before
-        self._state.rules_changed |= self.changed
         self.overflow = over(left_out, now)
-        return rows.without_span(own)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules in effect."""

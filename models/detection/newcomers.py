@@ -46,24 +46,25 @@ class Newcomers:
     def needed(self, minutes: float) -> Floats | None:
         """For how long what is new on each host must have been known where `minutes` are asked for, `(n_hosts,)`; None if for these on all."""
         least = max(minutes * SHARE, LEAST_WINDOWS * self._p.window_seconds / 60.0)
-        if least >= minutes or not (young := self._young(2 * minutes)).any():
+        young = None if least >= minutes else self._young(2 * minutes)
+        if young is None:
             return None
         age = (self._state.last - self._state.host_column("first")) / MINUTE
         found: Floats = np.where(young, np.clip(age - minutes, least, minutes), minutes)
         return found
 
-    def _young(self, minutes: float) -> Bools:
-        """Which hosts were born into a known role less than so many minutes ago, `(n_hosts,)`."""
+    def _young(self, minutes: float) -> Bools | None:
+        """Which hosts were born into a known role less than so many minutes ago, `(n_hosts,)`; None where none was."""
         state, first = self._state, self._state.host_column("first")
         if not len(first) or state.last - first.max() >= MINUTE * minutes:
-            return np.zeros(len(first), dtype=bool)
+            return None
         young: Bools = state.last - first < MINUTE * minutes
         young &= first - state.first >= MINUTE * self._p.grace_minutes
         if young.any():
             with_role = np.zeros(len(first), dtype=bool)
             with_role[state.gauges.owner[0, state.peers.rows]] = True
             young &= with_role
-        return young
+        return young if young.any() else None
 
     def joined(self, gauges: Ints, above: Bools, value: Floats, typical: Floats) -> Ints:
         """Rows of the hosts that join their role in a window.
@@ -78,8 +79,7 @@ class Newcomers:
             Their value and typical value, as in `GaugeScores`, `(n,)`.
         """
         young = self._young(self._p.warm_up_minutes)
-        at = np.flatnonzero(above) if young.any() else NONE
-        if not len(at):
+        if young is None or not len(at := np.flatnonzero(above)):
             return NONE
         owners, n = self._state.gauges.owner[0, gauges], len(young)
         young &= np.bincount(owners[at], minlength=n) > WIDE * np.bincount(owners, minlength=n)

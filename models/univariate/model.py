@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +50,7 @@ MOST_GROWTH = 10.0  # how much wider a memory may become then
 OVERRIDABLE = ("level_half_life_days", "robust_half_life_days", "warm_up_minutes")
 
 
-@dataclass(frozen=True)
-class UnivariateScores:
+class UnivariateScores(NamedTuple):
     """Scores of the series of a window. Shapes are `(features, n)` or `(n,)`; NaN where a number is not known.
 
     Parameters

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType, TimestampType
 
 from models.records.records import Heartbeat
-from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, syslog, telegraf
+from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, shippers, syslog, telegraf, vector
 from pipelines.inputs.changes import change_lines
 from pipelines.inputs.fields import (
     HEARTBEAT,
@@ -46,12 +46,12 @@ POINT_SHAPE = (
     f"struct<{_COMMON},message:string,`metric.name`:string,`metric.value`:string,`metric.type`:string,"
     f"metric:struct<name:string,value:string,type:string>,labels:{LABELS},metricset:string,ecs:string,"
     f"timestamp:string,name:string,value:string,tags:{LABELS},fields:{telegraf.FIELDS},"
-    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},"
+    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},{vector.MEMBERS},"
     f"collectd:{collectd.VALUE_LISTS}>"
 )
 LINE_SHAPE = (
     f"struct<{_COMMON},message:string,`log.level`:string,`log.file.path`:string,"
-    f"log:struct<level:string,file:struct<path:string>>,resourceLogs:{otlp.LOGS}>"
+    f"log:struct<level:string,file:struct<path:string>>,kubernetes:{shippers.KUBERNETES},resourceLogs:{otlp.LOGS}>"
 )
 
 # An event time and why the row cannot be read -> a struct that is the least for what is refused first; null for what is not refused.
@@ -185,6 +185,7 @@ def _points(record: Column, shape: Column) -> Column:
         collectd.points(shape["collectd"]),
         telegraf.points(metrics),
         let(shape, prometheus.points, named & shape["value"].isNotNull()),
+        let(shape, vector.points, named & shape["kind"].isin(*vector.KINDS)),
         let(
             record["json"],
             lambda text: ecs.points(text, shape, canonical.host_of(shape), canonical.service_of(shape)),
@@ -198,7 +199,11 @@ def _lines(record: Column, shape: Column) -> Column:
     """The lines of a `record_text` by its form; null where there is none in it."""
     return F.coalesce(
         otlp.lines(shape["resourceLogs"]),
-        let(shape, canonical.lines, shape.isNotNull()),
+        let(
+            shippers.parts(record["json"], canonical.lacks_a_part(shape)),
+            lambda shipped: canonical.lines(shape, shipped),
+            shape.isNotNull(),
+        ),
         syslog.lines(record["line"], F.col("timestamp")),
     )
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import line, named, point
+from pipelines.inputs.shippers import container_of, node_of, service_of_file
 
 
 def flat_point(record: Column) -> Column:
@@ -38,25 +39,31 @@ def points(shape: Column) -> Column:
     )
 
 
-def lines(shape: Column) -> Column:
-    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on."""
+def lines(shape: Column, shipped: Column) -> Column:
+    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other
+    shippers, of which `shipped` are the parts."""
     dataset = F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
-    file = _file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
+    file = service_of_file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
+    container = container_of(shape["kubernetes"])
     return F.array(
         line(
-            at=shape["@timestamp"],
-            host=host_of(shape),
-            service=F.coalesce(service_of(shape), dataset, file, shape["agent"]["type"]),
-            level=F.coalesce(shape["log.level"], shape["log"]["level"]),
-            message=F.coalesce(shape["message"], shape["event"]["original"]),
+            at=F.coalesce(shape["@timestamp"], shipped["at"]),
+            host=F.coalesce(host_of(shape), shipped["host"], node_of(shape["kubernetes"])),
+            service=F.coalesce(service_of(shape), container, dataset, file, shipped["service"], shape["agent"]["type"]),
+            level=F.coalesce(shape["log.level"], shape["log"]["level"], shipped["level"]),
+            message=F.coalesce(message_of(shape), shipped["message"]),
         )
     )
 
 
-def _file(path: Column) -> Column:
-    """The name of a path's last part, up to its first dot that is not at the beginning."""
-    last = F.substring_index(F.translate(path, "\\", "/"), "/", -1)
-    return F.substring_index(F.ltrim(last, F.lit(".")), ".", 1)
+def lacks_a_part(shape: Column) -> Column:
+    """Whether a record has no time, host or message under the names of the canonical form and of ECS."""
+    return shape["@timestamp"].isNull() | host_of(shape).isNull() | message_of(shape).isNull()
+
+
+def message_of(shape: Column) -> Column:
+    """The message, as it was before a module of Filebeat took it apart where there is no other."""
+    return F.coalesce(shape["message"], shape["event"]["original"])
 
 
 def host_of(shape: Column) -> Column:

@@ -272,6 +272,39 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
         ),
         {("counter/h/s/requests", 9.0)},
     ),
+    "Vector, a counter": (
+        json.dumps(
+            {
+                **{"name": "cpu_seconds_total", "namespace": "host", "timestamp": AT, "kind": "absolute"},
+                **{"tags": {"host": "h", "cpu": "0", "mode": "idle"}, "counter": {"value": 12.5}},
+            }
+        ),
+        {("counter/h//host_cpu_seconds_total{cpu=0,mode=idle}", 12.5)},
+    ),
+    "Vector, a gauge": (
+        json.dumps(
+            {
+                **{"name": "load1", "timestamp": AT, "kind": "absolute", "gauge": {"value": 0.5}},
+                "tags": {"host": "h", "service": "s"},
+            }
+        ),
+        {("gauge/h/s/load1", 0.5)},
+    ),
+    "Vector, increments": (
+        json.dumps(
+            {"name": "n", "timestamp": AT, "kind": "incremental", "tags": {"host": "h"}, "counter": {"value": 3}}
+        ),
+        {("gauge/h//n", 3.0)},
+    ),
+    "Vector, a histogram": (
+        json.dumps(
+            {
+                **{"name": "rt", "timestamp": AT, "kind": "absolute", "tags": {"host": "h"}},
+                "aggregated_histogram": {"buckets": [{"upper_limit": 1.0, "count": 4}], "count": 4, "sum": 2.5},
+            }
+        ),
+        {("counter/h//rt.count", 4.0), ("counter/h//rt.sum", 2.5)},
+    ),
     "collectd": (json.dumps([collectd(7835099136)]), {("gauge/h//memory{type_instance=free}", 7835099136.0)}),
     "collectd, several": (
         "\n"
@@ -605,6 +638,90 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         json.dumps({"@timestamp": AT, "host": {"name": "h"}, "agent": {"type": "filebeat"}, "message": "m"}),
         ("h", "filebeat", "info", "m"),
     ),
+    "Filebeat, a container": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "host": {"name": "h"}, "message": "m"},
+                **{"kubernetes": {"container": {"name": "nginx"}}, "event": {"dataset": "kubernetes.container_logs"}},
+            }
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Filebeat, the file of a container": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "host": {"name": "h"}, "message": "m"},
+                "log": {"file": {"path": f"/var/log/containers/web-7d9c_default_nginx-{'0f' * 32}.log"}},
+            }
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Filebeat, the file of a pod": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "host": {"name": "h"}, "message": "m"},
+                "log": {"file": {"path": "/var/log/pods/default_web-7d9c_5f/nginx/0.log"}},
+            }
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Fluent Bit, a container": (
+        json.dumps(
+            {
+                **{"@timestamp": MS / 1000, "stream": "stderr", "logtag": "F", "log": "m\n"},
+                "kubernetes": {"pod_name": "web-7d9c", "host": "h", "container_name": "nginx", "labels": {"app": "a"}},
+            }
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Fluent Bit, a file": (
+        json.dumps({"@timestamp": AT, "log": "m", "hostname": "h", "filename": "/var/log/app.log"}),
+        ("h", "app", "info", "m"),
+    ),
+    "Fluentd, from Docker": (
+        json.dumps({"time": AT, "log": "m", "hostname": "h", "container_name": "/web", "source": "stdout"}),
+        ("h", "web", "info", "m"),
+    ),
+    "Vector, a file": (
+        json.dumps({"timestamp": AT, "message": "m", "host": "h", "file": "/var/log/app.log", "source_type": "file"}),
+        ("h", "app", "info", "m"),
+    ),
+    "Vector, a container": (
+        json.dumps(
+            {
+                **{"timestamp": AT, "message": "m", "source_type": "kubernetes_logs", "file": "/x/0.log"},
+                "kubernetes": {"pod_node_name": "h", "container_name": "nginx"},
+            }
+        ),
+        ("h", "nginx", "info", "m"),
+    ),
+    "Vector, syslog": (
+        json.dumps(
+            {"timestamp": AT, "message": "m", "host": "10.0.0.1", "hostname": "h", "appname": "su", "severity": "err"}
+        ),
+        ("h", "su", "error", "m"),
+    ),
+    "Logstash without ECS": (
+        json.dumps({"@timestamp": AT, "@version": "1", "message": "m", "host": "h", "path": "/var/log/app.log"}),
+        ("h", "app", "info", "m"),
+    ),
+    "journald": (
+        json.dumps(
+            {
+                **{"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "PRIORITY": "3", "MESSAGE": "m"},
+                **{"SYSLOG_IDENTIFIER": "sshd", "_SYSTEMD_UNIT": "ssh.service", "_PID": "7"},
+            }
+        ),
+        ("h", "sshd", "error", "m"),
+    ),
+    "GELF": (
+        json.dumps({"version": "1.1", "timestamp": MS / 1000, "host": "h", "level": 4, "short_message": "m"}),
+        ("h", "", "warn", "m"),
+    ),
+    "a program that logs JSON": (
+        json.dumps({"level": 50, "time": MS, "pid": 7, "hostname": "h", "msg": "m"}),
+        ("h", "", "error", "m"),
+    ),
     "RFC 5424": (SYSLOG, ("h", "app", "info", "an event")),
     "RFC 5424, as rsyslog writes it": (
         "<38>1 2026-01-05T00:00:10.500000+00:00 h sshd 7 - -  a  b\n",
@@ -625,6 +742,11 @@ BAD_LINES: dict[str, tuple[bytes | str | None, str]] = {
     "empty message": (log(message=""), "no message"),
     "no host": (log(host__name=...), "no host.name"),
     "no time": (log(at=...), "no @timestamp"),
+    "host without a name": (json.dumps({"@timestamp": AT, "host": {"ip": "10.0.0.1"}, "message": "m"}), "no host.name"),
+    "journald, bytes": (
+        json.dumps({"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "MESSAGE": [255, 1]}),
+        "no message",
+    ),
     "year 9999": (log(at="9999-01-01T00:00:00Z"), "event time outside 1970..2200"),
     "syslog, no time": ("<34>1 - h su - - - m", "no @timestamp"),
     "syslog, no host": ("<34>Jan  5 00:00:10 su[12]: failed: x", "no host.name"),
