@@ -18,6 +18,7 @@ import structlog
 
 from app.collector.links import led_to, place_of
 from app.core.timestamps import LAST_MS, iso_millis
+from models.records.log_levels import level_of
 from pipelines.inputs.syslog import RFC5424
 
 log = structlog.get_logger()
@@ -28,18 +29,7 @@ MOST_BYTES = 16 << 20  # in one turn: an endless line makes none
 MOST_FILES = 10_000  # that are followed, and at most half of those that this process may have open
 MOST_NAMED = 100  # files that cannot be followed
 LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
-LEVEL_WITHIN = 200  # characters at the beginning of a line in which its level is looked for
 SYSLOG_LEVELS = ("fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug")
-_LEVELS = {
-    "TRACE": "trace", "DEBUG": "debug", "INFO": "info", "NOTICE": "info", "WARN": "warn", "WARNING": "warn",
-    "ERR": "error", "ERROR": "error", "CRIT": "fatal", "CRITICAL": "fatal", "FATAL": "fatal", "PANIC": "fatal",
-    "ALERT": "fatal", "EMERG": "fatal",
-}  # fmt: skip
-_WORDS = "|".join(sorted(_LEVELS, key=len, reverse=True))
-# Capitals anywhere; small letters only as [error], level=error or error: because prose has those words as well.
-_LEVEL = re.compile(
-    rf"\b(?P<a>{_WORDS})\b|\[(?P<b>(?i:{_WORDS}))\]|\blevel[=:]\s*\"?(?P<c>(?i:{_WORDS}))\b|\b(?P<d>(?i:{_WORDS})):"
-)
 _ISO_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
 _RFC3164 = re.compile(
@@ -269,14 +259,6 @@ def _header(line: str) -> dict[str, str]:
         return {"pri": priority, "time": time, "app": app, "rest": (message or "").removeprefix("\ufeff")}
     header = _RFC3164.match(line) or _ISO_SYSLOG.match(line) or _ISO_LINE.match(line)
     return {name: text for name, text in header.groupdict().items() if text is not None} if header else {}
-
-
-def level_of(message: str) -> str:
-    """The level that the beginning of a message names, else info."""
-    found = _LEVEL.search(message[:LEVEL_WITHIN])
-    if found is None:
-        return "info"
-    return _LEVELS[next(word for word in found.groups() if word).upper()]
 
 
 def _moment(text: str, now: int, zone: tzinfo | None) -> int | None:

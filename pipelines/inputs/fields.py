@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from models.records import log_levels
 from models.records.records import MAX_NAME
 
 MAX_RECORD = 1 << 20  # bytes of a record
@@ -39,14 +40,6 @@ _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2
 # a decimal is made of the digits one by one, so they are few, and the exponent has two
 _EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?\z"
 _NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?\z"
-
-LEVELS = {
-    "trace": ("trace", "finest", "verbose", "10"),
-    "debug": ("debug", "dbg", "fine", "7", "20"),
-    "warn": ("warn", "warning", "4", "40"),
-    "error": ("error", "err", "severe", "3", "50"),
-    "fatal": ("fatal", "crit", "critical", "emerg", "emergency", "alert", "panic", "0", "1", "2", "60"),
-}
 
 
 def let(value: Column, body: Callable[[Column], Column], where: Column | None = None) -> Column:
@@ -291,7 +284,7 @@ def checked_lines(lines: Column) -> Column:
             r["time"].alias("event_time"),
             p["host"].alias("host"),
             F.coalesce(p["service"], F.lit("")).alias("service"),
-            level_name(p["level"]).alias("level"),
+            level_name(F.coalesce(p["level"], level_in(p["message"]))).alias("level"),
             F.substring(p["message"], 1, MAX_MESSAGE).alias("message"),
             reason.alias("reason"),
         )
@@ -324,9 +317,15 @@ def good_and_one_refused(rows: Column, refusal: Callable[[Column, Column], Colum
 
 
 def level_name(level: Column) -> Column:
-    """One of trace, debug, info, warn, error, fatal; info where it is unknown. Numbers are syslog's severities."""
+    """One of trace, debug, info, warn, error, fatal; info where it is unknown."""
     given = F.lower(level)
-    name = F.when(given == "info", "info")
-    for word, synonyms in LEVELS.items():
+    name = F.when(given == log_levels.UNKNOWN, log_levels.UNKNOWN)
+    for word, synonyms in log_levels.SYNONYMS.items():
         name = name.when(given.isin(*synonyms), word)
-    return name.otherwise("info")
+    return name.otherwise(log_levels.UNKNOWN)
+
+
+def level_in(message: Column) -> Column:
+    """The word for its level in the beginning of a message, empty where there is none: `log_levels.level_of` in Spark."""
+    found = F.regexp_extract(F.substring(message, 1, log_levels.WITHIN), log_levels.NAMED, 0)
+    return F.regexp_extract(found, log_levels.WORD, 0)

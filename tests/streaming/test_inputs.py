@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from support.named_levels import NAMED_LEVELS
 from support.poison import ONE_HASH
 
 from models.core.series import Series, build
@@ -768,6 +769,16 @@ def test_every_malformed_line_is_one_row_with_its_reason(spark: SparkSession) ->
     found = lines(spark, [record for record, _ in BAD_LINES.values()])
     reasons = {name: [r["reason"] for r in found[i]] for i, name in enumerate(BAD_LINES)}
     assert reasons == {name: [reason] for name, (_, reason) in BAD_LINES.items()}
+
+
+def test_a_line_without_a_level_has_the_one_that_it_names_itself(spark: SparkSession) -> None:
+    messages = [message for message in NAMED_LEVELS if message]
+    found = lines(spark, [log(message=message, log__level=...) for message in messages])
+    assert {message: [r["level"] for r in found[i]] for i, message in enumerate(messages)} == {
+        message: [NAMED_LEVELS[message]] for message in messages
+    }
+    (given,) = lines(spark, [log(message="[error] it failed", log__level="info")])[0]
+    assert given["level"] == "info"
 
 
 def test_levels_of_all_dialects_become_six(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
+from models.records.log_levels import SYNONYMS as LEVELS
 from models.templates.extraction import template_id, template_of
-from pipelines.inputs.fields import LEVELS
 from pipelines.jobs import extract
 from pipelines.jvm import counts_of_flat
 from pipelines.windowing import WindowingConfig

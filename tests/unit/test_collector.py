@@ -28,7 +28,7 @@ from app.collector.collector import (
     observed,
 )
 from app.collector.links import led_to
-from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, level_of, log_event, opened
+from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, log_event, opened
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -462,22 +462,6 @@ def event_of(line: str, path: str = "/logs/app.log") -> tuple[str, str, str, str
 )  # fmt: skip
 def test_time_service_and_level_are_read_where_the_line_has_them(line: str, wanted: tuple[str, str, str, str]) -> None:
     assert event_of(line) == wanted
-
-
-@pytest.mark.parametrize(
-    ("message", "level"),
-    [
-        ("finished without an error", "info"),
-        ("[error] it failed", "error"),
-        ("level=warning msg=x", "warn"),
-        ('{"level": "debug"}', "info"),
-        ("CRITICAL meltdown", "fatal"),
-        ("warning: low", "warn"),
-        ("INFORMATION desk", "info"),
-    ],
-)
-def test_a_level_is_a_word_that_stands_for_one(message: str, level: str) -> None:
-    assert level_of(message) == level
 
 
 def test_times_without_a_zone_are_in_the_given_zone() -> None:
