@@ -6,12 +6,14 @@ A signal that is ignored stays ignored, as nohup has it.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal is closed
+AGAIN_SECONDS = 0.5
 Handler = Callable[[int, Any], None]
 
 
@@ -19,14 +21,31 @@ Handler = Callable[[int, Any], None]
 def ended_by_signals() -> Iterator[None]:
     """SIGTERM, Ctrl-C and a closed terminal end the block with its clean-up: no half-written file is left.
 
-    Ctrl-C too by SystemExit: py4j, which waits for Spark most of the time, prints a stack where it meets KeyboardInterrupt.
+    Ctrl-C too by SystemExit: py4j, which waits for Spark most of the time, prints a stack where it meets KeyboardInterrupt. Python drops
+    what is raised in a finalizer or in the callback of a weak reference, and goes on: it is raised again until the block ends.
     """
+    timers = ExitStack()
 
     def end(number: int, frame: Any) -> None:
+        def again(_: int, frame: Any) -> None:
+            if not _ending():
+                end(number, frame)
+
+        timers.enter_context(_handled([signal.SIGALRM], again))
+        timers.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
         raise SystemExit(128 + number)
 
-    with _handled(ENDING, end):
+    with timers, _handled(ENDING, end):
         yield
+
+
+def _ending() -> bool:
+    """Whether this thread is on its way out of a block: it handles a SystemExit, or what has come up meanwhile."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, SystemExit):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
@@ -47,7 +66,7 @@ def stopped_by_signals(on_stop: Callable[[], None] | None = None) -> Iterator[th
 
 
 @contextmanager
-def _handled(numbers: tuple[signal.Signals, ...], handler: Handler) -> Iterator[None]:
+def _handled(numbers: Sequence[signal.Signals], handler: Handler) -> Iterator[None]:
     """Have signals handled inside the block, those that are not ignored."""
     heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}

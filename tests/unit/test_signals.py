@@ -98,6 +98,31 @@ def test_a_signal_ends_a_command_without_a_keyboard_interrupt_of_which_py4j_prin
     assert ended.value.code == 128 + number
 
 
+SWALLOWED = """
+import os, signal, sys, threading
+from app.cli.signals import ended_by_signals
+class Finalized:
+    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)
+with ended_by_signals():
+    try:
+        Finalized()  # what the signal raises in here is dropped
+        threading.Event().wait(30)
+    finally:
+        try:
+            raise OSError
+        except OSError:
+            threading.Event().wait(1.2)  # the clean-up is left alone
+        print("cleaned up", flush=True)
+"""
+
+
+def test_a_signal_that_comes_while_an_object_is_finalized_ends_the_command_all_the_same_and_lets_it_clean_up() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED], capture_output=True, cwd=PROJECT, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"cleaned up\n")
+
+
 def test_what_is_stopped_says_so_once_however_often_it_is_asked() -> None:
     in_main, heard = [], threading.Event()
 
