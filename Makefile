@@ -66,9 +66,9 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(B
 lint: setup
 	$(LINT)
 
-# Tests that share no server and no Spark session run beside those that do, which often wait. They begin beside lint, which uses one core.
+# Tests that share the Spark session, and all others beside them, with servers of their own. They begin beside lint, which uses one core.
 KEPT := not long and not browser
-SHARED := (spark or stack) and not beside
+SHARED := spark and not beside
 test: setup
 	@mkdir -p build; $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
 	trap 'kill -INT $$plain 2> /dev/null && wait $$plain' EXIT; \

@@ -24,7 +24,7 @@ from app.embedded.jars import PROJECT
 from app.embedded.stack import Stack, down, running_stack, status, up
 from app.embedded.stack_state import Addresses, ProcessId, StackState, addresses, read_state, write_state
 
-pytestmark = [pytest.mark.stack, pytest.mark.beside]
+pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"
 
 # Another process with a stack of its own, tied to it; it says when it is ready, then waits for ever.

@@ -182,7 +182,6 @@ def test_version_that_never_ran_is_one_line(settings: Settings) -> None:
         watch_until_stopped(settings, threading.Event(), QueueView(), 1.0, follow=False)
 
 
-@pytest.mark.beside
 def test_a_broker_that_is_away_is_one_line() -> None:
     nobody = {"bootstrap_servers": f"127.0.0.1:{free_port(0)}", "connect_seconds": 0.5}
     away = Settings(kafka=nobody)  # type: ignore[arg-type]

@@ -113,7 +113,6 @@ def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.stack
-@pytest.mark.beside
 def test_the_java_classes_are_compiled_from_the_sources_of_the_wheel(installed: Installed, jars: Path) -> None:
     answer = installed.kappa("config", "spark", KAPPA_JAR_FOLDER=str(jars))
     (jar,) = (jars / "own").glob("kappa-*.jar")
@@ -122,8 +121,8 @@ def test_the_java_classes_are_compiled_from_the_sources_of_the_wheel(installed: 
     assert hashlib.sha256(jar.read_bytes()).hexdigest() == pinned["sha256"]
 
 
+@pytest.mark.long
 @pytest.mark.stack
-@pytest.mark.beside
 @pytest.mark.timeout(1000)
 def test_the_demonstration_ends_in_a_message_that_was_delivered(installed: Installed, jars: Path) -> None:
     """All that `make wheel-demo` does but for fetching packages and jars."""
