@@ -200,7 +200,7 @@ def _lines(record: Column, shape: Column) -> Column:
     return F.coalesce(
         otlp.lines(shape["resourceLogs"]),
         let(
-            shippers.parts(record["json"], canonical.lacks_a_part(shape)),
+            shippers.parts(record["json"], shape["log"], canonical.lacks_a_part(shape)),
             lambda shipped: canonical.lines(shape, shipped),
             shape.isNotNull(),
         ),

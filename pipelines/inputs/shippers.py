@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from pipelines.inputs.fields import let, line
 
 # The first that is there counts. What a program says of itself comes before what its shipper adds.
-_TIMES = ("timestamp", "time", "__REALTIME_TIMESTAMP", "date", "ts")
-_HOSTS = ("_HOSTNAME", "hostname", "host")
-_SERVICES = ("service", "container_name", "appname", "SYSLOG_IDENTIFIER", "ident", "_SYSTEMD_UNIT")
+_TIMES = ("timestamp", "time", "__REALTIME_TIMESTAMP", "timereported", "date", "ts")
+_HOSTS = ("_HOSTNAME", "hostname", "host", "ec2_instance_id")
+_SERVICES = ("service", "container_name", "appname", "programname", "SYSLOG_IDENTIFIER", "ident", "_SYSTEMD_UNIT")
 _FILES = ("file", "path", "filename")
-_LEVELS = ("level", "severity", "PRIORITY")
-_MESSAGES = ("MESSAGE", "short_message", "msg", "log")
-_NAMES = (*_TIMES, *_HOSTS, *_SERVICES, *_FILES, *_LEVELS, *_MESSAGES)
+_LEVELS = ("level", "severity", "syslogseverity", "PRIORITY")
+_MESSAGES = ("MESSAGE", "short_message", "msg")
+_LOG = "log"  # a message, or the object of ECS
+_NAMES = (*_TIMES, *_HOSTS, *_SERVICES, *_FILES, *_LEVELS, *_MESSAGES, _LOG)
 SHAPE = "struct<" + ",".join(f"`{name}`:string" for name in _NAMES) + ">"
 
 # of `kubernetes`, as Filebeat, Fluent Bit and Vector write it
@@ -33,19 +34,24 @@ _OF_CONTAINER = (
 _LONGEST_PATH = 1024  # of a longer one, its end
 
 
-def parts(text: Column, where: Column) -> Column:
-    """The JSON of a record -> struct<at, host, service, level, message>, as in `fields.line`; nulls unless `where`."""
+def parts(text: Column, log: Column, where: Column) -> Column:
+    """The JSON of a record -> struct<at, host, service, level, message>, as in `fields.line`; nulls unless `where`.
+
+    `log` is the object of that name, null where it is none.
+    """
 
     def of(shape: Column) -> Column:
         def first(names: tuple[str, ...]) -> Column:
             return F.coalesce(*(_plain(shape[name]) for name in names))
 
+        # what is no text is given as its JSON
+        message = F.coalesce(*(shape[name] for name in _MESSAGES), F.when(log.isNull(), shape[_LOG]))
         return line(
             at=first(_TIMES),
             host=first(_HOSTS),
             service=F.coalesce(F.ltrim(first(_SERVICES), F.lit("/")), service_of_file(first(_FILES))),
             level=first(_LEVELS),
-            message=F.rtrim(first(_MESSAGES), F.lit("\r\n")),
+            message=F.rtrim(message, F.lit("\r\n")),
         )
 
     return let(F.when(where, F.from_json(text, SHAPE)), of)

@@ -715,6 +715,33 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         ),
         ("h", "sshd", "error", "m"),
     ),
+    "journald, bytes that are no text": (
+        json.dumps({"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "MESSAGE": [255, 1]}),
+        ("h", "", "info", "[255,1]"),
+    ),
+    "Fluent Bit, a message in brackets": (
+        json.dumps({"@timestamp": AT, "log": "[error] m\n", "hostname": "h"}),
+        ("h", "", "error", "[error] m"),
+    ),
+    "Fluent Bit, a message in JSON": (
+        json.dumps({"@timestamp": AT, "log": '{"level":"warn","msg":"m"}\n', "hostname": "h"}),
+        ("h", "", "warn", '{"level":"warn","msg":"m"}'),
+    ),
+    "Fluent Bit, a message in JSON that was merged": (
+        json.dumps(
+            {"@timestamp": AT, "log": '{"level":"warn","msg":"m"}\n', "level": "warn", "msg": "m", "hostname": "h"}
+        ),
+        ("h", "", "warn", "m"),
+    ),
+    "rsyslog's JSON": (
+        json.dumps(
+            {
+                **{"msg": " m", "hostname": "h", "timereported": AT, "syslogtag": "su[7]:", "programname": "su"},
+                **{"syslogseverity": "3", "pri": "35", "fromhost": "relay"},
+            }
+        ),
+        ("h", "su", "error", " m"),
+    ),
     "GELF": (
         json.dumps({"version": "1.1", "timestamp": MS / 1000, "host": "h", "level": 4, "short_message": "m"}),
         ("h", "", "warn", "m"),
@@ -744,8 +771,8 @@ BAD_LINES: dict[str, tuple[bytes | str | None, str]] = {
     "no host": (log(host__name=...), "no host.name"),
     "no time": (log(at=...), "no @timestamp"),
     "host without a name": (json.dumps({"@timestamp": AT, "host": {"ip": "10.0.0.1"}, "message": "m"}), "no host.name"),
-    "journald, bytes": (
-        json.dumps({"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "MESSAGE": [255, 1]}),
+    "ECS without a message": (
+        json.dumps({"@timestamp": AT, "host": {"name": "h"}, "log": {"level": "info", "file": {"path": "/v/a.log"}}}),
         "no message",
     ),
     "year 9999": (log(at="9999-01-01T00:00:00Z"), "event time outside 1970..2200"),
