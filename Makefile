@@ -66,15 +66,20 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(B
 lint: setup
 	$(LINT)
 
-# Tests that share the Spark session, and all others beside them, with servers of their own. They begin beside lint, which uses one core.
+# Tests that share a Spark session, those that share servers alone, and all others, of which a few have both for themselves: side by side, as
+# each often waits. They begin beside lint, which uses one core.
 KEPT := not long and not browser
-SHARED := spark and not beside
+SPARK := spark and not beside
+SERVERS := stack and not spark
+BESIDE = $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and $(1)" > build/tests-$(2).txt 2>&1 &
 test: setup
-	@mkdir -p build; $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and not ($(SHARED))" > build/tests-beside.txt 2>&1 & plain=$$!; \
-	trap 'kill -INT $$plain 2> /dev/null && wait $$plain' EXIT; \
+	@mkdir -p build; $(call BESIDE,$(SERVERS),servers) servers=$$!; \
+	$(call BESIDE,not ($(SPARK)) and not ($(SERVERS)),others) others=$$!; \
+	trap 'kill -INT $$servers $$others 2> /dev/null && wait $$servers $$others' EXIT; \
 	$(LINT) || exit; \
-	$(BIN)/pytest -rs -m "$(KEPT) and $(SHARED)"; shared=$$?; \
-	wait $$plain; code=$$?; cat build/tests-beside.txt; exit $$((shared + code))
+	$(BIN)/pytest -rs -m "$(KEPT) and $(SPARK)"; code=$$?; \
+	wait $$servers; code=$$((code + $$?)); cat build/tests-servers.txt; \
+	wait $$others; code=$$((code + $$?)); cat build/tests-others.txt; exit $$code
 
 FAST := not spark and not stack and not slow and not long and not browser
 test-fast: setup
