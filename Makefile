@@ -66,15 +66,15 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(B
 lint: setup
 	$(LINT)
 
-# Tests that share a Spark session, those that share servers alone, and all others, of which a few have both for themselves: side by side, as
-# each often waits. They begin beside lint, which uses one core.
+# Tests that share a Spark session; those of servers, of which a few have a Spark session for themselves; and all others: side by side, as each
+# often waits. They begin beside lint, which uses one core.
 KEPT := not long and not browser
 SPARK := spark and not beside
-SERVERS := stack and not spark
+SERVERS := stack and (beside or not spark)
 BESIDE = $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and $(1)" > build/tests-$(2).txt 2>&1 &
 test: setup
 	@mkdir -p build; $(call BESIDE,$(SERVERS),servers) servers=$$!; \
-	$(call BESIDE,not ($(SPARK)) and not ($(SERVERS)),others) others=$$!; \
+	$(call BESIDE,not spark and not stack,others) others=$$!; \
 	trap 'kill -INT $$servers $$others 2> /dev/null && wait $$servers $$others' EXIT; \
 	$(LINT) || exit; \
 	$(BIN)/pytest -rs -m "$(KEPT) and $(SPARK)"; code=$$?; \
