@@ -39,8 +39,8 @@ __all__ = ["change_lines", "label_lines", "log_lines", "rule_lines", "telemetry_
 # the members of a record that tell the forms apart, and most of what is read of them
 _COMMON = (
     "`@timestamp`:string,`host.name`:string,host:struct<name:string,hostname:string>,"
-    "`service.name`:string,service:struct<name:string,type:string>,agent:struct<hostname:string,type:string>,"
-    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string>,record:string"
+    "`service.name`:string,service:struct<name:string,type:string>,agent:struct<hostname:string,name:string,type:string>,"
+    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string,provider:string>,record:string"
 )
 POINT_SHAPE = (
     f"struct<{_COMMON},message:string,`metric.name`:string,`metric.value`:string,`metric.type`:string,"
@@ -49,9 +49,11 @@ POINT_SHAPE = (
     f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},{vector.MEMBERS},"
     f"collectd:{collectd.VALUE_LISTS}>"
 )
+_SYSLOG = "struct<hostname:string,appname:string,priority:string,severity:struct<code:string>>"
 LINE_SHAPE = (
     f"struct<{_COMMON},message:string,`log.level`:string,`log.file.path`:string,"
-    f"log:struct<level:string,file:struct<path:string>>,kubernetes:{shippers.KUBERNETES},resourceLogs:{otlp.LOGS}>"
+    f"log:struct<level:string,file:struct<path:string>,syslog:{_SYSLOG}>,kubernetes:{shippers.KUBERNETES},"
+    f"container:struct<name:string>,process:struct<name:string>,resourceLogs:{otlp.LOGS}>"
 )
 
 # An event time and why the row cannot be read -> a struct that is the least for what is refused first; null for what is not refused.
@@ -200,8 +202,10 @@ def _lines(record: Column, shape: Column) -> Column:
     return F.coalesce(
         otlp.lines(shape["resourceLogs"]),
         let(
-            shippers.parts(record["json"], shape["log"], canonical.lacks_a_part(shape)),
-            lambda shipped: canonical.lines(shape, shipped),
+            F.when(canonical.lacks_a_part(shape), F.from_json(record["json"], shippers.MEMBERS)),
+            lambda members: let(
+                shippers.parts(members, shape["log"], shape["event"]), lambda shipped: canonical.lines(shape, shipped)
+            ),
             shape.isNotNull(),
         ),
         syslog.lines(record["line"], F.col("timestamp")),

@@ -6,6 +6,9 @@ good there is null and is read by `points` and `lines`, slowly and with reasons.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -40,30 +43,46 @@ def points(shape: Column) -> Column:
 
 
 def lines(shape: Column, shipped: Column) -> Column:
-    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other
-    shippers, of which `shipped` are the parts."""
-    dataset = F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
+    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other shippers.
+
+    `shipped` are the parts that these name otherwise. What a syslog server or a node's agent hands on is of the host and program that wrote it.
+    """
+    dataset, syslog = F.coalesce(shape["event.dataset"], shape["event"]["dataset"]), shape["log"]["syslog"]
     file = service_of_file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
-    container = container_of(shape["kubernetes"])
+    container = F.coalesce(container_of(shape["kubernetes"]), shape["container"]["name"])
+    named = F.coalesce(service_of(shape), container, syslog["appname"], dataset, file, shipped["service"])
+    severity = F.pmod(F.coalesce(syslog["severity"]["code"], syslog["priority"]).try_cast("int"), F.lit(8))
     return F.array(
         line(
             at=F.coalesce(shape["@timestamp"], shipped["at"]),
-            host=F.coalesce(host_of(shape), shipped["host"], node_of(shape["kubernetes"])),
-            service=F.coalesce(service_of(shape), container, dataset, file, shipped["service"], shape["agent"]["type"]),
-            level=F.coalesce(shape["log.level"], shape["log"]["level"], shipped["level"]),
+            host=F.coalesce(
+                node_of(shape["kubernetes"]),
+                syslog["hostname"],
+                host_of(shape),
+                shipped["host"],
+                shape["agent"]["name"],
+            ),
+            service=F.coalesce(named, shape["process"]["name"], shape["event"]["provider"], shape["agent"]["type"]),
+            level=F.coalesce(level_of(shape), severity.cast("string"), shipped["level"]),
             message=F.coalesce(message_of(shape), shipped["message"]),
         )
     )
 
 
 def lacks_a_part(shape: Column) -> Column:
-    """Whether a record has no time, host or message under the names of the canonical form and of ECS."""
-    return shape["@timestamp"].isNull() | host_of(shape).isNull() | message_of(shape).isNull()
+    """Whether a record lacks a time, host, service, level or message under the names of the canonical form."""
+    parts = shape["@timestamp"], host_of(shape), service_of(shape), level_of(shape), message_of(shape)
+    return reduce(or_, (part.isNull() for part in parts))
 
 
 def message_of(shape: Column) -> Column:
     """The message, as it was before a module of Filebeat took it apart where there is no other."""
-    return F.coalesce(shape["message"], shape["event"]["original"])
+    return F.coalesce(F.nullif(shape["message"], F.lit("")), shape["event"]["original"])
+
+
+def level_of(shape: Column) -> Column:
+    """The level, flat or nested."""
+    return F.coalesce(shape["log.level"], shape["log"]["level"])
 
 
 def host_of(shape: Column) -> Column:

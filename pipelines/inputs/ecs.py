@@ -61,6 +61,7 @@ _DIMENSIONS = {
     "vsphere.virtualmachine.name": "virtualmachine",
     "vsphere.datastore.name": "datastore",
 }
+_PROCESS_IDS = {"process.pid": "pid", "system.process.pid": "pid"}
 # objects whose leaves are labels: those of the document, and those of modules that hand on what others have measured
 _LABELS = r"^(labels|(prometheus|openmetrics)\.labels|(aws|azure)\.dimensions)\."
 _IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
@@ -68,7 +69,10 @@ _IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
 _TOTALS = (
     r"^(system\.(network\.(in|out)\.[a-z]+|diskio\.((read|write)\.[a-z]+|io\.time))$"
     r"|(prometheus|openmetrics)\..*\.counter$"
-    r"|docker\.network\.(inbound|outbound)\.|kubernetes\..*\.network\.(rx|tx)\.)"
+    r"|docker\.(network\.(inbound|outbound)\.|diskio\.(read|write|summary)\.(bytes|ops)$)|kubernetes\..*\.network\.(rx|tx)\."
+    r"|system\.process\.(cpu\.total\.value$|io\.)|nginx\.stubstatus\.(accepts|handled|requests)$|apache\.status\.total_"
+    r"|redis\.info\.stats\.(connections\.received|commands_processed|net\.|keyspace\.)|postgresql\.database\.(transactions|blocks|rows)\."
+    r"|mysql\.status\.(queries|questions|connections|bytes\.|command\.|handler\.))"
 )
 _TOTALS_END = (".ticks", "_total", "_count", ".cpu.usage.core.ns")
 
@@ -89,7 +93,11 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
         measured = F.filter(found, lambda leaf: _measured(leaf, own["module"]))
         return F.transform(measured, lambda leaf: of_leaf(leaf, labels, own))
 
-    def of_leaf(leaf: Column, labels: Column, own: Column) -> Column:
+    def of_leaf(leaf: Column, all_labels: Column, own: Column) -> Column:
+        counter = reduce(or_, map(leaf["path"].endswith, _TOTALS_END)) | leaf["path"].rlike(_TOTALS)
+        # running totals of several processes of one name in one series would be taken for resets
+        of_process = counter & leaf["path"].startswith("system.process.")
+        labels = F.when(of_process, all_labels["of_totals"]).otherwise(all_labels["labels"])
         return point(
             at=shape["@timestamp"],
             host=own["host"],
@@ -97,7 +105,7 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
             metric=leaf["path"],
             labels=labels,
             value=leaf["value"].try_cast("string"),
-            counter=reduce(or_, map(leaf["path"].endswith, _TOTALS_END)) | leaf["path"].rlike(_TOTALS),
+            counter=counter,
         )
 
     def of_leaves(found: Column) -> Column:
@@ -129,14 +137,18 @@ def _members(value: Column) -> Column:
 
 
 def _labels(found: Column) -> Column:
-    names = F.create_map(*(F.lit(x) for pair in _DIMENSIONS.items() for x in pair))
+    """Labels of a document's points, and of running totals of its process."""
+    names = F.create_map(*(F.lit(x) for pair in (_DIMENSIONS | _PROCESS_IDS).items() for x in pair))
 
     def entry(leaf: Column) -> Column:
         name = F.coalesce(F.try_element_at(names, leaf["path"]), F.regexp_replace(leaf["path"], _LABELS, ""))
         return F.struct(name.alias("key"), cut(leaf["value"].try_cast("string")).alias("value"))
 
-    labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS) | e["path"].rlike(_LABELS))
-    return named(distinct_map(F.transform(labelled, entry)))
+    def of(*more: str) -> Column:
+        labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS, *more) | e["path"].rlike(_LABELS))
+        return named(distinct_map(F.transform(labelled, entry)))
+
+    return F.struct(of().alias("labels"), of(*_PROCESS_IDS).alias("of_totals"))
 
 
 def _measured(leaf: Column, module: Column) -> Column:

@@ -30,6 +30,8 @@ MAX_COUNTER = 1e18
 MAX_TIME = 128  # bytes of a time
 FIRST_TIME, LAST_TIME = "1970-01-01 00:00:00", "2200-01-01 00:00:00"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
+ESCAPE = "\x1b"
+COLOUR = r"\x1b\[[0-9;]{0,16}[A-Za-z]"  # and what else is meant for a terminal
 HEARTBEAT = "heartbeat"
 
 LABELS = "map<string,string>"
@@ -285,7 +287,7 @@ def checked_lines(lines: Column) -> Column:
             p["host"].alias("host"),
             F.coalesce(p["service"], F.lit("")).alias("service"),
             level_name(F.coalesce(p["level"], level_in(p["message"]))).alias("level"),
-            F.substring(p["message"], 1, MAX_MESSAGE).alias("message"),
+            F.substring(uncoloured(p["message"]), 1, MAX_MESSAGE).alias("message"),
             reason.alias("reason"),
         )
 
@@ -325,7 +327,13 @@ def level_name(level: Column) -> Column:
     return name.otherwise(log_levels.UNKNOWN)
 
 
+def uncoloured(message: Column) -> Column:
+    """A message without what is meant for a terminal. Readers of flat records leave those that have it to this one."""
+    return F.when(F.contains(message, F.lit(ESCAPE)), F.regexp_replace(message, COLOUR, "")).otherwise(message)
+
+
 def level_in(message: Column) -> Column:
     """The word for its level in the beginning of a message, empty where there is none: `log_levels.level_of` in Spark."""
+    in_json = F.regexp_extract(F.substring(message, 1, log_levels.WITHIN_JSON), log_levels.IN_JSON, 1)
     found = F.regexp_extract(F.substring(message, 1, log_levels.WITHIN), log_levels.NAMED, 0)
-    return F.regexp_extract(found, log_levels.WORD, 0)
+    return F.when(message.startswith("{"), in_json).otherwise(F.regexp_extract(found, log_levels.WORD, 0))

@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from models.core.series import LEVELS
+from pipelines.inputs import shippers
 from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
@@ -82,7 +83,8 @@ def _scalar(value: Column) -> Column:
 
 
 def _host(resource: Column) -> Column:
-    return F.coalesce(resource["host.name"], resource["k8s.node.name"], resource["host.id"])
+    # a program in a pod takes the pod's name for the host's
+    return F.coalesce(resource["k8s.node.name"], resource["host.name"], resource["host.id"])
 
 
 def _shared(resource: Column) -> Column:
@@ -150,13 +152,20 @@ def _labels(own: Column, inherited: Column) -> Column:
 def _of_record(record: Column, resource: Column) -> Column:
     body = record["body"]
     started = F.when(record["timeUnixNano"] != "0", record["timeUnixNano"])  # 0 means unknown
-    return line(
-        at=F.coalesce(started, record["observedTimeUnixNano"]),
-        host=_host(resource),
-        service=resource["service.name"],
-        level=_level(record),
-        message=F.coalesce(_scalar(body), body["kvlistValue"], body["arrayValue"]),
-    )
+    members = _attributes(F.from_json(body["kvlistValue"], f"struct<values:{_ATTRIBUTES}>")["values"])
+
+    def of_members(shipped: Column) -> Column:
+        service = F.coalesce(resource["service.name"], resource["k8s.container.name"], resource["container.name"])
+        return line(
+            at=F.coalesce(started, record["observedTimeUnixNano"]),
+            host=_host(resource),
+            service=F.coalesce(service, shipped["service"]),
+            level=F.coalesce(_level(record), shipped["level"]),
+            message=F.coalesce(_scalar(body), shipped["message"], body["kvlistValue"], body["arrayValue"]),
+        )
+
+    nothing = F.lit(None)
+    return let(let(members, lambda own: shippers.parts(own, nothing, nothing)), of_members)
 
 
 def _level(record: Column) -> Column:

@@ -12,9 +12,14 @@ METRICS = f"array<struct<name:string,tags:{LABELS},fields:{FIELDS},timestamp:str
 
 # Telegraf's JSON does not say what is a running total; these of its own plugins are
 _TOTALS = (
-    r"^(net\.(bytes|packets|err|drop)_.*|diskio\.(reads|writes|.*_bytes|.*_time|merged_.*)|cpu\.time_.*"
-    r"|kernel\.(context_switches|interrupts|processes_forked)|.*_(total|count))$"
+    r"^(net\.((bytes|packets|err|drop)_.*|(tcp|udp|icmp|ip)_(?!currestab|maxconn|rto|forwarding|defaultttl).*)|diskio\.(reads|writes|.*_bytes|.*_time|merged_.*)|cpu\.time_.*|swap\.(in|out)"
+    r"|kernel\.(context_switches|interrupts|processes_forked|disk_pages_(in|out))|nstat\.(Tcp|Udp|Ip|Icmp).*(In|Out|Opens|Segs|Discards|Errors|Errs).*"
+    r"|docker_container_net\.[rt]x_.*|docker_container_blkio\.io_.*|procstat\.(cpu_time_.*|(read|write)_(bytes|count)|.*_switches|.*_faults)"
+    r"|nginx\.(accepts|handled|requests)|redis\.(keyspace_(hits|misses)|total_.*|(expired|evicted)_keys)|postgresql\.(xact|blks|tup|conflicts|deadlocks).*"
+    r"|mysql\.(queries|questions|connections|slow_queries|bytes_.*|com_.*|handler_.*)|.*\.counter|.*_(total|count))$"
 )
+# what tells processes apart, and is no measurement
+_IDENTITIES = ("pid", "ppid")
 
 
 def points(metrics: Column) -> Column:
@@ -51,7 +56,10 @@ def _of_fields(metric: Column, shared: Column) -> Column:
             counter=name.rlike(_TOTALS),
         )
 
-    return F.transform(F.filter(F.map_entries(metric["fields"]), lambda f: is_number(f["value"])), of_field)
+    def measured(field: Column) -> Column:
+        return is_number(field["value"]) & ~field["key"].isin(*_IDENTITIES)
+
+    return F.transform(F.filter(F.map_entries(metric["fields"]), measured), of_field)
 
 
 def is_number(value: Column) -> Column:

@@ -13,6 +13,7 @@ MEMBERS = (
     f"aggregated_histogram:{_OF_BOTH},aggregated_summary:{_OF_BOTH}"
 )
 KINDS = ("absolute", "incremental")
+_OWN = ("host", "service")
 
 
 def points(shape: Column) -> Column:
@@ -21,22 +22,42 @@ def points(shape: Column) -> Column:
     def part(suffix: str, value: Column) -> Column:
         return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
 
-    def of_tags(labels: Column) -> Column:
+    def of_labels(labels: Column, tags: Column) -> Column:
         numbers = F.coalesce(shape["counter"], shape["gauge"])
         both = F.coalesce(shape["aggregated_histogram"], shape["aggregated_summary"])
-        found = F.when(numbers.isNotNull(), F.array(part("", numbers["value"])))
-        found = found.when(both.isNotNull(), F.array(part(".count", both["count"]), part(".sum", both["sum"])))
-        return F.transform(found, lambda p: of_part(p, labels))
+        one, two = (
+            F.array(part("", numbers["value"])),
+            F.array(part(".count", both["count"]), part(".sum", both["sum"])),
+        )
+        change = shape["gauge"].isNotNull() & _incremental(shape)  # and no value
+        found = F.when(numbers.isNotNull() & ~change, one).when(both.isNotNull(), two).otherwise(F.slice(one, 1, 0))
+        return F.transform(found, lambda p: of_part(p, labels, tags))
 
-    def of_part(p: Column, labels: Column) -> Column:
+    def of_part(p: Column, labels: Column, tags: Column) -> Column:
         return point(
             at=shape["timestamp"],
-            host=shape["tags"]["host"],
-            service=shape["tags"]["service"],
+            host=F.coalesce(tags["host"], F.regexp_replace(cut(tags["instance"]), ":[0-9]{1,5}$", "")),
+            service=F.coalesce(tags["service"], tags["job"]),
             metric=F.concat(F.concat_ws("_", cut(shape["namespace"]), cut(shape["name"])), p["suffix"]),
             labels=labels,
             value=p["value"],
-            counter=shape["gauge"].isNull() & (shape["kind"] == KINDS[0]),
+            counter=shape["gauge"].isNull() & ~_incremental(shape),
         )
 
-    return let(named(F.map_filter(shape["tags"], lambda k, _: ~k.isin("host", "service"))), of_tags)
+    def of_tags(tags: Column) -> Column:
+        # what the receiver of Prometheus' metrics says of a target where the metric has no host
+        gone = F.when(tags["host"].isNull(), F.array(*map(F.lit, (*_OWN, "instance", "job"))))
+        own = F.map_filter(tags, lambda k, _: ~F.array_contains(F.coalesce(gone, F.array(*map(F.lit, _OWN))), k))
+        return let(named(own), lambda labels: of_labels(labels, tags))
+
+    return let(F.transform_values(shape["tags"], lambda _, value: _last(value)), of_tags)
+
+
+def _incremental(shape: Column) -> Column:
+    return shape["kind"] != KINDS[0]
+
+
+def _last(value: Column) -> Column:
+    """The last value of a tag that has several."""
+    listed = F.when(value.startswith("["), F.from_json(value, "array<string>"))
+    return F.coalesce(F.try_element_at(listed, F.lit(-1)), value)

@@ -65,7 +65,7 @@ public class FlatLine extends FlatRecord {
     return RowFactory.create(new Object[] {time, host, service, level, message});
   }
 
-  /** Whether a message needs no cutting and has no half characters. */
+  /** Whether a message needs no cutting and has no half characters, and nothing that is meant for a terminal. */
   private static boolean whole(String message) {
     if (message.length() == 0 || message.length() > MAX_MESSAGE) {
       return false;
@@ -75,6 +75,6 @@ public class FlatLine extends FlatRecord {
         return false;
       }
     }
-    return message.indexOf('\ufffd') < 0;
+    return message.indexOf('\ufffd') < 0 && message.indexOf('\u001b') < 0;
   }
 }

@@ -68,7 +68,7 @@ def test_a_step_has_the_answers_and_the_state_of_the_model_in_numpy(seconds: flo
         theirs.put_back(everything, ours.copied(everything))
         found, wanted = (model.step(*window(k, row, seconds)) for model in (ours, theirs))
         known = np.isfinite(row)
-        for name, values in vars(wanted).items():
+        for name, values in wanted._asdict().items():
             if name == "dominant_feature":
                 assert (found.dominant_feature != values).mean() < 0.01
                 continue
@@ -120,7 +120,7 @@ def test_blocks_change_nothing() -> None:
         found = together.step(t, index, points, mean, squares)
         for j, model in alone.items():
             one = model.step(t, np.zeros(1, np.int64), points[[j]], mean[[j]], squares[[j]])
-            for name, values in vars(one).items():
+            for name, values in one._asdict().items():
                 assert np.array_equal(values[..., 0], getattr(found, name)[..., j], equal_nan=True), (k, j, name)
 
 
@@ -135,7 +135,7 @@ model = Univariate(P)
 model.state.grow(x.shape[1])
 found = hashlib.sha256()
 for k, row in enumerate(x):
-    for values in vars(model.step(*window(k, row, 900.0))).values():
+    for values in model.step(*window(k, row, 900.0))._asdict().values():
         found.update(values.tobytes())
 for part in model.state.dump().values():
     found.update(part)

@@ -49,7 +49,9 @@ def column(answers: list[UnivariateScores], name: str) -> Floats:
 
 
 def same(a: UnivariateScores, b: UnivariateScores) -> bool:
-    return all(np.array_equal(v, w, equal_nan=True) for v, w in zip(vars(a).values(), vars(b).values(), strict=True))
+    return all(
+        np.array_equal(v, w, equal_nan=True) for v, w in zip(a._asdict().values(), b._asdict().values(), strict=True)
+    )
 
 
 def stories(seed: int, days: float = 6) -> dict[str, Floats]:

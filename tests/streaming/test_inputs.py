@@ -80,6 +80,14 @@ def otlp(*metrics: dict[str, Any], resource: list[dict[str, Any]] | None = None,
     return json.dumps({"resourceMetrics": [part]})
 
 
+def otlp_lines(body: dict[str, Any]) -> str:
+    """A log record whose body is a map."""
+    values = [{"key": key, "value": value} for key, value in body.items()]
+    record = {"timeUnixNano": NS, "body": {"kvlistValue": {"values": values}}}
+    own = {"attributes": attributes(host__name={"stringValue": "pod"}, k8s__node__name={"stringValue": "h"})}
+    return json.dumps({"resourceLogs": [{"resource": own, "scopeLogs": [{"logRecords": [record]}]}]})
+
+
 def data(**values: Any) -> dict[str, Any]:
     return {"timeUnixNano": NS, **values}
 
@@ -273,6 +281,33 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
         ),
         {("counter/h/s/requests", 9.0)},
     ),
+    "Metricbeat, one of the processes of a host: running totals of each are apart": (
+        metricbeat(
+            "system",
+            process={"name": "nginx", "pid": 7},
+            system={"process": {"cpu": {"total": {"value": 5, "pct": 0.5}}, "fd": {"open": 3}}},
+        ),
+        {
+            ("counter/h/system/system.process.cpu.total.value{pid=7,process=nginx}", 5.0),
+            ("gauge/h/system/system.process.cpu.total.pct{process=nginx}", 0.5),
+            ("gauge/h/system/system.process.fd.open{process=nginx}", 3.0),
+        },
+    ),
+    "Telegraf, what Prometheus would scrape, and a process": (
+        json.dumps(
+            {
+                "metrics": [
+                    telegraf("http_requests_total", {"counter": 9}),
+                    telegraf("procstat", {"pid": 7, "cpu_time_user": 2, "memory_rss": 4}),
+                ]
+            }
+        ),
+        {
+            ("counter/h//http_requests_total.counter", 9.0),
+            ("counter/h//procstat.cpu_time_user", 2.0),
+            ("gauge/h//procstat.memory_rss", 4.0),
+        },
+    ),
     "Vector, a counter": (
         json.dumps(
             {
@@ -296,6 +331,27 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             {"name": "n", "timestamp": AT, "kind": "incremental", "tags": {"host": "h"}, "counter": {"value": 3}}
         ),
         {("gauge/h//n", 3.0)},
+    ),
+    "Vector, tags of several values": (
+        json.dumps(
+            {
+                "name": "n",
+                "timestamp": AT,
+                "kind": "absolute",
+                "tags": {"host": ["h"], "a": ["1", "2"]},
+                "gauge": {"value": 3},
+            }
+        ),
+        {("gauge/h//n{a=2}", 3.0)},
+    ),
+    "Vector, what Prometheus would scrape": (
+        json.dumps(
+            {
+                **{"name": "up", "timestamp": AT, "kind": "absolute", "gauge": {"value": 1}},
+                "tags": {"instance": "h:9100", "job": "s", "a": "b"},
+            }
+        ),
+        {("gauge/h/s/up{a=b}", 1.0)},
     ),
     "Vector, a histogram": (
         json.dumps(
@@ -461,6 +517,16 @@ BAD: dict[str, tuple[bytes | str | None, str]] = {
     "collectd, no name of a source": (json.dumps([collectd(1, dsnames=[])]), "no metric.name"),
     "collectd, no host": (json.dumps([collectd(1, host="")]), "no host.name"),
     "collectd, no time": (json.dumps([collectd(1, time=None)]), "no @timestamp"),
+    "Vector, a change of a gauge": (
+        json.dumps(
+            {"name": "n", "timestamp": AT, "kind": "incremental", "tags": {"host": "h"}, "gauge": {"value": -1}}
+        ),
+        "nothing to read in a record of a known form",
+    ),
+    "Vector, a distribution": (
+        json.dumps({"name": "n", "timestamp": AT, "kind": "incremental", "tags": {"host": "h"}, "distribution": {}}),
+        "nothing to read in a record of a known form",
+    ),
     "collectd, no values": (json.dumps([collectd()]), "nothing to read in a record of a known form"),
     "collectd, many values": (json.dumps([collectd(*[1] * 2049)]), "more than 2048 points or lines"),
     "collectd, not its shape": (json.dumps([{"dsnames": 1}, 5, []]), "no @timestamp"),
@@ -717,7 +783,7 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
     ),
     "journald, bytes that are no text": (
         json.dumps({"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "MESSAGE": [255, 1]}),
-        ("h", "", "info", "[255,1]"),
+        ("h", "", "info", "\ufffd\x01"),
     ),
     "Fluent Bit, a message in brackets": (
         json.dumps({"@timestamp": AT, "log": "[error] m\n", "hostname": "h"}),
@@ -742,6 +808,139 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         ),
         ("h", "su", "error", " m"),
     ),
+    "Fluent Bit, whose own pod says that it is the host": (
+        json.dumps(
+            {
+                "@timestamp": AT,
+                "log": "m",
+                "hostname": "fluent-bit-9k2lm",
+                "kubernetes": {"host": "h", "pod_name": "web-7d9c", "container_name": "web"},
+            }
+        ),
+        ("h", "web", "info", "m"),
+    ),
+    "Filebeat, in a pod of its own": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "message": "m", "host": {"name": "filebeat-9k2lm"}},
+                "kubernetes": {"node": {"name": "h"}, "container": {"name": "web"}},
+            }
+        ),
+        ("h", "web", "info", "m"),
+    ),
+    "Filebeat, a program's own JSON": (
+        json.dumps({"@timestamp": AT, "host": {"name": "h"}, "message": "m", "level": "ERROR", "service": "cart"}),
+        ("h", "cart", "error", "m"),
+    ),
+    "Filebeat, syslog": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "host": {"name": "relay"}, "message": "m", "agent": {"type": "filebeat"}},
+                "log": {"syslog": {"hostname": "h", "appname": "su", "priority": 35, "severity": {"code": 3}}},
+            }
+        ),
+        ("h", "su", "error", "m"),
+    ),
+    "Winlogbeat": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "host": {"name": "h"}, "message": "m", "agent": {"type": "winlogbeat"}},
+                **{"event": {"provider": "Disk", "code": "7"}, "log": {"level": "warning"}},
+            }
+        ),
+        ("h", "Disk", "warn", "m"),
+    ),
+    "Fluent Bit, no file of a log": (
+        json.dumps(
+            {"@timestamp": AT, "log": "m", "hostname": "h", "path": "/api/users/48213", "file": "/app/handler.go:58"}
+        ),
+        ("h", "", "info", "m"),
+    ),
+    "Fluent Bit, syslog": (
+        json.dumps({"@timestamp": AT, "message": "m", "host": "h", "ident": "su", "pri": "11"}),
+        ("h", "su", "error", "m"),
+    ),
+    "Fluent Bit, names without underscores": (
+        json.dumps({"@timestamp": AT, "MESSAGE": "m", "HOSTNAME": "h", "SYSLOG_IDENTIFIER": "su", "PRIORITY": "4"}),
+        ("h", "su", "warn", "m"),
+    ),
+    "FireLens": (
+        json.dumps(
+            {
+                **{"@timestamp": AT, "log": "m", "ec2_instance_id": "h", "source": "stdout"},
+                "container_name": "/ecs-shop-cart-39-app-d0c8f0e4a1b2c3d4e5f6",
+            }
+        ),
+        ("h", "app", "info", "m"),
+    ),
+    "a container of Swarm": (
+        json.dumps(
+            {"timestamp": AT, "message": "m", "host": "h", "container_name": "shop_web.1.l3c0xyzl3c0xyzl3c0xyz1234"}
+        ),
+        ("h", "shop_web", "info", "m"),
+    ),
+    "a container of a kubelet": (
+        json.dumps(
+            {
+                **{"timestamp": AT, "message": "m", "host": "h"},
+                "container_name": "k8s_web_web-7d9c_default_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f_0",
+            }
+        ),
+        ("h", "web", "info", "m"),
+    ),
+    "a file of each day": (
+        json.dumps({"timestamp": AT, "message": "m", "host": "h", "file": "/var/log/postgresql-2026-01-05_000000.log"}),
+        ("h", "postgresql", "info", "m"),
+    ),
+    "the file of Docker": (
+        json.dumps({"timestamp": AT, "message": "m", "host": "h", "file": f"/var/lib/docker/{'0f' * 32}-json.log"}),
+        ("h", "", "info", "m"),
+    ),
+    "a duration that is called time": (
+        json.dumps({"ts": MS / 1000, "time": 0.035, "msg": "m", "hostname": "h"}),
+        ("h", "", "info", "m"),
+    ),
+    "a time that is not read, and one that is": (
+        json.dumps({"timestamp": "05/Jan/2026:00:00:10 +0000", "ts": MS / 1000, "msg": "m", "hostname": "h"}),
+        ("h", "", "info", "m"),
+    ),
+    "journald, colours": (
+        json.dumps(
+            {
+                **{"__REALTIME_TIMESTAMP": str(MS * 1000), "_HOSTNAME": "h", "_COMM": "app"},
+                "MESSAGE": list("\x1b[31mERROR\x1b[0m é".encode()),
+            }
+        ),
+        ("h", "app", "error", "ERROR é"),
+    ),
+    "colours": (log(message="\x1b[1;31mm\x1b[0m"), ("h", "s", "info", "m")),
+    "an empty message beside another": (
+        json.dumps({"@timestamp": AT, "host": {"name": "h"}, "message": "", "log": "m"}),
+        ("h", "", "info", "m"),
+    ),
+    "structlog": (
+        json.dumps({"timestamp": AT, "event": "m", "level": "error", "hostname": "h"}),
+        ("h", "", "error", "m"),
+    ),
+    "Serilog": (json.dumps({"@t": AT, "@m": "m", "@l": "Warning", "host": "h"}), ("h", "", "warn", "m")),
+    "syslog-ng": (
+        json.dumps({"ISODATE": AT, "HOST": "h", "PROGRAM": "su", "PRIORITY": "err", "MESSAGE": "m"}),
+        ("h", "su", "error", "m"),
+    ),
+    "OTLP, a body of several members": (
+        otlp_lines(
+            {
+                "MESSAGE": {"stringValue": "m"},
+                "PRIORITY": {"stringValue": "3"},
+                "SYSLOG_IDENTIFIER": {"stringValue": "su"},
+            }
+        ),
+        ("h", "su", "error", "m"),
+    ),
+    "OTLP, a body without a message": (
+        otlp_lines({"a": {"intValue": "1"}}),
+        ("h", "", "info", '{"values":[{"key":"a","value":{"intValue":"1"}}]}'),
+    ),
     "GELF": (
         json.dumps({"version": "1.1", "timestamp": MS / 1000, "host": "h", "level": 4, "short_message": "m"}),
         ("h", "", "warn", "m"),
@@ -758,6 +957,10 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
     "RFC 5424, nothing but a host": ("<0>1 2026-01-05T00:00:10.5Z h - - - - m", ("h", "", "fatal", "m")),
     "RFC 5424, a byte order mark before it": ("\ufeff" + SYSLOG, ("h", "app", "info", "an event")),
     "RFC 3164": ("<34>Jan  5 00:00:10 h su[12]: failed: x", ("h", "su", "fatal", "failed: x")),
+    "RFC 3164, a day without a space before it": (
+        "<34>Jan 5 00:00:10 h su[12]: failed: x",
+        ("h", "su", "fatal", "failed: x"),
+    ),
     "RFC 3164, ISO time": ("<28>2026-01-05T00:00:10.500+00:00 h cron: x", ("h", "cron", "warn", "x")),
 }
 BAD_LINES: dict[str, tuple[bytes | str | None, str]] = {
