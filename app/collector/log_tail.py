@@ -18,7 +18,7 @@ import structlog
 
 from app.collector.links import led_to, place_of
 from app.core.timestamps import LAST_MS, iso_millis
-from models.records.log_levels import level_of
+from models.records.log_levels import level_named, level_of
 from pipelines.inputs.syslog import RFC5424
 
 log = structlog.get_logger()
@@ -29,7 +29,6 @@ MOST_BYTES = 16 << 20  # in one turn: an endless line makes none
 MOST_FILES = 10_000  # that are followed, and at most half of those that this process may have open
 MOST_NAMED = 100  # files that cannot be followed
 LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
-SYSLOG_LEVELS = ("fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug")
 _ISO_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
 _RFC3164 = re.compile(
@@ -246,7 +245,7 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
         "@timestamp": iso_millis(now if at is None else at),
         "host.name": host,
         "service.name": app if app and app != "-" else Path(path).name.split(".")[0] or "log",
-        "log.level": SYSLOG_LEVELS[int(parts["pri"]) % 8] if parts.get("pri") else level_of(message),
+        "log.level": level_named(str(int(parts["pri"]) % 8)) if parts.get("pri") else level_of(message),
         "message": message,
     }
 

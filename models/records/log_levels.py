@@ -36,11 +36,16 @@ _WORD = re.compile(WORD.replace(r"\z", r"\Z"))
 _LEVEL = {synonym: level for level, synonyms in SYNONYMS.items() for synonym in synonyms}
 
 
+def level_named(word: str) -> str:
+    """The level that a word or number stands for; info where it is unknown."""
+    return _LEVEL.get(word.lower(), UNKNOWN)
+
+
 def level_of(message: str) -> str:
     """The level that the beginning of a message names, else info."""
     if message.startswith("{"):
         found = _IN_JSON.search(message[:WITHIN_JSON])
-        return _LEVEL.get(found[1].lower(), UNKNOWN) if found else UNKNOWN
+        return level_named(found[1]) if found else UNKNOWN
     found = _NAMED.search(message[:WITHIN])
     word = found and _WORD.search(found[0])
-    return _LEVEL.get(word[0].lower(), UNKNOWN) if word else UNKNOWN
+    return level_named(word[0]) if word else UNKNOWN

@@ -97,7 +97,7 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
         counter = reduce(or_, map(leaf["path"].endswith, _TOTALS_END)) | leaf["path"].rlike(_TOTALS)
         # running totals of several processes of one name in one series would be taken for resets
         of_process = counter & leaf["path"].startswith("system.process.")
-        labels = F.when(of_process, all_labels["of_totals"]).otherwise(all_labels["labels"])
+        labels = F.coalesce(F.when(of_process, all_labels["of_totals"]), all_labels["labels"])
         return point(
             at=shape["@timestamp"],
             host=own["host"],
@@ -137,7 +137,7 @@ def _members(value: Column) -> Column:
 
 
 def _labels(found: Column) -> Column:
-    """Labels of a document's points, and of running totals of its process."""
+    """Labels of a document's points, and of running totals of its process: null where it is about none."""
     names = F.create_map(*(F.lit(x) for pair in (_DIMENSIONS | _PROCESS_IDS).items() for x in pair))
 
     def entry(leaf: Column) -> Column:
@@ -148,7 +148,8 @@ def _labels(found: Column) -> Column:
         labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS, *more) | e["path"].rlike(_LABELS))
         return named(distinct_map(F.transform(labelled, entry)))
 
-    return F.struct(of().alias("labels"), of(*_PROCESS_IDS).alias("of_totals"))
+    of_process = F.exists(found, lambda e: e["path"].isin(*_PROCESS_IDS))
+    return F.struct(of().alias("labels"), F.when(of_process, of(*_PROCESS_IDS)).alias("of_totals"))
 
 
 def _measured(leaf: Column, module: Column) -> Column:

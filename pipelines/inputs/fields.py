@@ -212,6 +212,16 @@ def named(labels: Column) -> Column:
     return let(labels, lambda known_labels: let(labels_problem(known_labels), lambda reason: of(known_labels, reason)))
 
 
+def part(suffix: str, value: Column) -> Column:
+    """One of the numbers of a metric, and what is put behind the metric's name for it."""
+    return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
+
+
+def without_port(instance: Column) -> Column:
+    """The host in the label `instance` of Prometheus."""
+    return F.regexp_replace(cut(instance), ":[0-9]{1,5}$", "")
+
+
 def point(
     *, at: Column, host: Column, service: Column, metric: Column, labels: Column, value: Column, counter: Column
 ) -> Column:

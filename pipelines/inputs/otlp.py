@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from models.core.series import LEVELS
 from pipelines.inputs import shippers
-from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, point
+from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, part, point
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
@@ -92,9 +92,7 @@ def _shared(resource: Column) -> Column:
     service = resource["service.name"]
 
     def labels(*of_process: str) -> Column:
-        names = F.when(service.isNull(), F.array(*map(F.lit, (*_RESOURCE_LABELS, *of_process))))
-        wanted = F.coalesce(names, F.array(*map(F.lit, _RESOURCE_LABELS)))
-        return F.map_filter(resource, lambda k, _: F.array_contains(wanted, k))
+        return F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS) | (k.isin(*of_process) & service.isNull()))
 
     return F.struct(
         _host(resource).alias("host"),
@@ -112,9 +110,6 @@ def _of_metric(metric: Column, resource: Column) -> Column:
 
 
 def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Column:
-    def part(suffix: str, value: Column) -> Column:
-        return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
-
     plain = F.coalesce(metric["gauge"], metric["sum"]).isNotNull()
     # a point that says that there is no value, as where a target of Prometheus was not reached: its zeros are none
     recorded = F.coalesce(data["flags"].try_cast("bigint").bitwiseAND(F.lit(_NOT_RECORDED)), F.lit(0)) == 0

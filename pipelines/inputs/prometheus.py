@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, named, point
+from pipelines.inputs.fields import cut, named, point, without_port
 
 
 def points(shape: Column) -> Column:
@@ -14,7 +14,7 @@ def points(shape: Column) -> Column:
     return F.array(
         point(
             at=shape["timestamp"],
-            host=F.regexp_replace(cut(labels["instance"]), ":[0-9]{1,5}$", ""),
+            host=without_port(labels["instance"]),
             service=labels["job"],
             metric=shape["name"],
             labels=named(F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job"))),

@@ -28,18 +28,8 @@ _SERVICES = (
 )
 _FILES = ("filename", "file", "path")
 _LEVELS = (
-    *(
-        "level_name",
-        "levelname",
-        "level",
-        "severity",
-        "error_severity",
-        "syslogseverity",
-        "loglevel",
-        "LogLevel",
-        "lvl",
-    ),
-    *("@l", "@level", "PRIORITY"),
+    *("level_name", "levelname", "level", "severity", "error_severity", "syslogseverity", "loglevel", "LogLevel"),
+    *("lvl", "@l", "@level", "PRIORITY"),
 )
 _PRIORITY = "pri"  # facility and severity in one
 _MESSAGES = ("MESSAGE", "short_message", "Message", "msg", "@m", "@mt", "@message")
@@ -86,11 +76,11 @@ def parts(members: Column, log: Column, event: Column) -> Column:
         host=first(_HOSTS),
         service=F.coalesce(_without_run(first(_SERVICES)), service_of_file(files)),
         level=F.coalesce(first(_LEVELS), severity),
-        message=message_in(members, log, event),
+        message=_message(members, log, event),
     )
 
 
-def message_in(members: Column, log: Column, event: Column) -> Column:
+def _message(members: Column, log: Column, event: Column) -> Column:
     """The message among `MEMBERS`; `log` and `event` as in `parts`."""
     texts = [_decoded(_some(members[name])) for name in _MESSAGES]
     own = (F.when(given.isNull(), _some(members[name])) for name, given in ((_LOG, log), (_EVENT, event)))

@@ -1,11 +1,11 @@
-"""Vector, `encoding.codec = "json"`: one metric a record. Distributions and sets are left out: they are made of what is counted elsewhere."""
+"""Vector, `encoding.codec = "json"`: one metric a record. Distributions, sets and changes of a gauge are refused: they hold no value."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, let, named, point
+from pipelines.inputs.fields import cut, let, named, part, point, without_port
 
 _OF_BOTH = "struct<count:string,sum:string>"
 MEMBERS = (
@@ -13,14 +13,11 @@ MEMBERS = (
     f"aggregated_histogram:{_OF_BOTH},aggregated_summary:{_OF_BOTH}"
 )
 KINDS = ("absolute", "incremental")
-_OWN = ("host", "service")
+_OWN, _OF_TARGET = ("host", "service"), ("instance", "job")
 
 
 def points(shape: Column) -> Column:
     """A record's `MEMBERS`, `name`, `tags` and `timestamp` -> points; `.count` and `.sum` of a histogram or summary."""
-
-    def part(suffix: str, value: Column) -> Column:
-        return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
 
     def of_labels(labels: Column, tags: Column) -> Column:
         numbers = F.coalesce(shape["counter"], shape["gauge"])
@@ -36,7 +33,7 @@ def points(shape: Column) -> Column:
     def of_part(p: Column, labels: Column, tags: Column) -> Column:
         return point(
             at=shape["timestamp"],
-            host=F.coalesce(tags["host"], F.regexp_replace(cut(tags["instance"]), ":[0-9]{1,5}$", "")),
+            host=F.coalesce(tags["host"], without_port(tags["instance"])),
             service=F.coalesce(tags["service"], tags["job"]),
             metric=F.concat(F.concat_ws("_", cut(shape["namespace"]), cut(shape["name"])), p["suffix"]),
             labels=labels,
@@ -46,8 +43,7 @@ def points(shape: Column) -> Column:
 
     def of_tags(tags: Column) -> Column:
         # what the receiver of Prometheus' metrics says of a target where the metric has no host
-        gone = F.when(tags["host"].isNull(), F.array(*map(F.lit, (*_OWN, "instance", "job"))))
-        own = F.map_filter(tags, lambda k, _: ~F.array_contains(F.coalesce(gone, F.array(*map(F.lit, _OWN))), k))
+        own = F.map_filter(tags, lambda k, _: ~(k.isin(*_OWN) | (k.isin(*_OF_TARGET) & tags["host"].isNull())))
         return let(named(own), lambda labels: of_labels(labels, tags))
 
     return let(F.transform_values(shape["tags"], lambda _, value: _last(value)), of_tags)
