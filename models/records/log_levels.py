@@ -31,6 +31,10 @@ NAMED = (
 WORD = r"[A-Za-z]{1,8}(?=[^A-Za-z]?\z)"
 IN_JSON = rf"\"(?i:{_KEYS})\" {{0,8}}: {{0,8}}\"?([A-Za-z0-9]{{1,16}})"
 
+# Of a beginning in capitals without any of these, and without a letter before four digits, `NAMED` says no more than info.
+LIKELY = ("WARN", "TRACE", "SEVERE", "PANIC", "FATAL", "EROR", "ERR", "EMERG", "DEBUG", "CRIT", "ALERT")
+BEFORE_DIGITS = r"^[WEF][0-9]{4}"
+
 _NAMED, _IN_JSON = re.compile(NAMED), re.compile(IN_JSON)
 _WORD = re.compile(WORD.replace(r"\z", r"\Z"))
 _LEVEL = {synonym: level for level, synonyms in SYNONYMS.items() for synonym in synonyms}

@@ -203,9 +203,7 @@ def _lines(record: Column, shape: Column) -> Column:
         otlp.lines(shape["resourceLogs"]),
         let(
             F.when(canonical.lacks_a_part(shape), F.from_json(record["json"], shippers.MEMBERS)),
-            lambda members: let(
-                shippers.parts(members, shape["log"], shape["event"]), lambda shipped: canonical.lines(shape, shipped)
-            ),
+            lambda members: canonical.lines(shape, members),
             shape.isNotNull(),
         ),
         syslog.lines(record["line"], F.col("timestamp")),

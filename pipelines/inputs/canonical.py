@@ -13,7 +13,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import line, named, point
-from pipelines.inputs.shippers import container_of, node_of, service_of_file
+from pipelines.inputs.shippers import (
+    container_of,
+    host_in,
+    level_in,
+    message_in,
+    node_of,
+    service_in,
+    service_of_file,
+    time_in,
+)
 
 
 def flat_point(record: Column) -> Column:
@@ -42,29 +51,29 @@ def points(shape: Column) -> Column:
     )
 
 
-def lines(shape: Column, shipped: Column) -> Column:
+def lines(shape: Column, members: Column) -> Column:
     """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other shippers.
 
-    `shipped` are the parts that these name otherwise. What a syslog server or a node's agent hands on is of the host and program that wrote it.
+    `members` are looked through for what these name otherwise. What a syslog server or an agent hands on is of the host and program that wrote it.
     """
     dataset, syslog = F.coalesce(shape["event.dataset"], shape["event"]["dataset"]), shape["log"]["syslog"]
     file = service_of_file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
     container = F.coalesce(container_of(shape["kubernetes"]), shape["container"]["name"])
-    named = F.coalesce(service_of(shape), container, syslog["appname"], dataset, file, shipped["service"])
+    named = F.coalesce(service_of(shape), container, syslog["appname"], dataset, file, service_in(members))
     severity = F.pmod(F.coalesce(syslog["severity"]["code"], syslog["priority"]).try_cast("int"), F.lit(8))
     return F.array(
         line(
-            at=F.coalesce(shape["@timestamp"], shipped["at"]),
+            at=F.coalesce(shape["@timestamp"], time_in(members)),
             host=F.coalesce(
                 node_of(shape["kubernetes"]),
                 syslog["hostname"],
                 host_of(shape),
-                shipped["host"],
+                host_in(members),
                 shape["agent"]["name"],
             ),
             service=F.coalesce(named, shape["process"]["name"], shape["event"]["provider"], shape["agent"]["type"]),
-            level=F.coalesce(level_of(shape), severity.cast("string"), shipped["level"]),
-            message=F.coalesce(message_of(shape), shipped["message"]),
+            level=F.coalesce(level_of(shape), severity.cast("string"), level_in(members)),
+            message=F.coalesce(message_of(shape), message_in(members, shape["log"], shape["event"])),
         )
     )
 

@@ -149,18 +149,22 @@ def _of_record(record: Column, resource: Column) -> Column:
     started = F.when(record["timeUnixNano"] != "0", record["timeUnixNano"])  # 0 means unknown
     members = _attributes(F.from_json(body["kvlistValue"], f"struct<values:{_ATTRIBUTES}>")["values"])
 
-    def of_members(shipped: Column) -> Column:
+    def of_members(own: Column) -> Column:
         service = F.coalesce(resource["service.name"], resource["k8s.container.name"], resource["container.name"])
         return line(
             at=F.coalesce(started, record["observedTimeUnixNano"]),
             host=_host(resource),
-            service=F.coalesce(service, shipped["service"]),
-            level=F.coalesce(_level(record), shipped["level"]),
-            message=F.coalesce(_scalar(body), shipped["message"], body["kvlistValue"], body["arrayValue"]),
+            service=F.coalesce(service, shippers.service_in(own)),
+            level=F.coalesce(_level(record), shippers.level_in(own)),
+            message=F.coalesce(
+                _scalar(body),
+                shippers.message_in(own, F.lit(None), F.lit(None)),
+                body["kvlistValue"],
+                body["arrayValue"],
+            ),
         )
 
-    nothing = F.lit(None)
-    return let(let(members, lambda own: shippers.parts(own, nothing, nothing)), of_members)
+    return let(members, of_members)
 
 
 def _level(record: Column) -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, let, line
+from pipelines.inputs.fields import LABELS, let
 
 MEMBERS = LABELS  # of a record, by name: what is an object or array, as its JSON
 
@@ -59,32 +59,39 @@ _RUN_BEFORE = r"^(?:k8s_(?=[^_]{1,256}_)|ecs-.{1,256}-[0-9]{1,6}-(?=.{1,256}-[0-
 _POD_BEHIND = r"^([^_]{1,256})_[^_]{1,256}_[^_]{1,256}_[0-9a-f-]{36}_[0-9]{1,6}\z"
 
 
-def parts(members: Column, log: Column, event: Column) -> Column:
-    """`MEMBERS` -> struct<at, host, service, level, message>, as in `fields.line`; nulls where they are null.
+# Each part by itself, so that what ECS says is not looked for here.
+def time_in(members: Column) -> Column:
+    """The time among `MEMBERS`, as text: the first that looks like one."""
+    likely = (F.when(members[name].rlike(_TIME), members[name]) for name in _TIMES)
+    return F.coalesce(*likely, _first(members, _TIMES))
 
-    `log` and `event` are the objects of these names, null where they are none.
-    """
 
-    def first(names: tuple[str, ...]) -> Column:
-        return F.coalesce(*(_plain(members[name]) for name in names))
+def host_in(members: Column) -> Column:
+    """The host among `MEMBERS`."""
+    return _first(members, _HOSTS)
 
-    times = F.coalesce(*(F.when(members[name].rlike(_TIME), members[name]) for name in _TIMES), first(_TIMES))
-    severity = F.pmod(members[_PRIORITY].try_cast("int"), F.lit(8)).cast("string")
+
+def service_in(members: Column) -> Column:
+    """The service among `MEMBERS`, or the one that a log's file is named after."""
     files = F.coalesce(*(F.when(members[name].rlike(_OF_LOG), members[name]) for name in _FILES))
-    return line(
-        at=times,
-        host=first(_HOSTS),
-        service=F.coalesce(_without_run(first(_SERVICES)), service_of_file(files)),
-        level=F.coalesce(first(_LEVELS), severity),
-        message=_message(members, log, event),
-    )
+    return F.coalesce(_without_run(_first(members, _SERVICES)), service_of_file(files))
 
 
-def _message(members: Column, log: Column, event: Column) -> Column:
-    """The message among `MEMBERS`; `log` and `event` as in `parts`."""
+def level_in(members: Column) -> Column:
+    """The level among `MEMBERS`, as it was given."""
+    severity = F.pmod(members[_PRIORITY].try_cast("int"), F.lit(8)).cast("string")
+    return F.coalesce(_first(members, _LEVELS), severity)
+
+
+def message_in(members: Column, log: Column, event: Column) -> Column:
+    """The message among `MEMBERS`; `log` and `event` are the objects of these names, null where they are none."""
     texts = [_decoded(_some(members[name])) for name in _MESSAGES]
     own = (F.when(given.isNull(), _some(members[name])) for name, given in ((_LOG, log), (_EVENT, event)))
     return F.rtrim(F.coalesce(*texts, *own), F.lit("\r\n"))
+
+
+def _first(members: Column, names: tuple[str, ...]) -> Column:
+    return F.coalesce(*(_plain(members[name]) for name in names))
 
 
 def container_of(kubernetes: Column) -> Column:
