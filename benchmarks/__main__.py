@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import catching_up, early_lane, idle, latency, lines, pages, replays, steps, throughput
+from benchmarks import catching_up, early_lane, forms, idle, latency, lines, pages, replays, steps, throughput
 from benchmarks.deployment import deployment, machine
 
 RESULTS = Path(__file__).parent / "results"
 
-PARTS = ("steps", "throughput", "lines", "replay", "catching-up", "latency", "idle", "early", "pages")
+PARTS = ("steps", "throughput", "lines", "forms", "replay", "catching-up", "latency", "idle", "early", "pages")
 # figure -> (what it says, what was promised)
 WANTED = {
     "score_rows_per_second": ("`kappa score`, a curve, rows/s of a core", ">= 5,000"),
@@ -46,6 +46,11 @@ WANTED = {
             (f"extract_lines_{length}_per_second", f"extract, lines of {length} bytes, lines/s", ""),
             (f"extract_lines_{length}_to_plain", "the same / plain reading, Kafka's defaults", ">= 0.25"),
         )
+    },
+    **{
+        forms.key_of(what, form): (f"reading {what} of {form}, {what}/s", "")
+        for what, (_, some) in forms.TOPICS.items()
+        for form in some
     },
     "replay_events_per_second": ("bounded replay, events/s", ""),
     "chain_events_per_second": ("extract, detect, correlate live, events/s", ""),
@@ -143,6 +148,8 @@ def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
             figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
         if "lines" in chosen.only:
             figures |= lines.measure(spark, settings, chosen.lines)
+        if "forms" in chosen.only:
+            figures |= forms.measure(spark)
         if "replay" in chosen.only:
             figures |= replays.measure(spark, settings, chosen.log, chosen.series)
         if "catching-up" in chosen.only:

@@ -20,41 +20,35 @@ from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, shipper
 from pipelines.inputs.changes import change_lines
 from pipelines.inputs.fields import (
     HEARTBEAT,
-    LABELS,
     checked_lines,
     checked_points,
     good_and_one_refused,
     let,
-    level_name,
-    record_text,
+    level_of,
+    line_record,
+    point_record,
     unquoted,
 )
 from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
+from pipelines.inputs.members import Members, Paths
 from pipelines.inputs.rules import rule_lines
 from pipelines.spark_internals import prepared
 
 __all__ = ["change_lines", "label_lines", "log_lines", "rule_lines", "telemetry_points"]
 
-# the members of a record that tell the forms apart, and most of what is read of them
-_COMMON = (
-    "`@timestamp`:string,`host.name`:string,host:struct<name:string,hostname:string>,"
-    "`service.name`:string,service:struct<name:string,type:string>,agent:struct<hostname:string,name:string,type:string>,"
-    "`event.dataset`:string,event:struct<dataset:string,module:string,original:string,provider:string>,record:string"
+# what is read of records, by paths (`members`)
+OF_POINTS: Paths = (
+    canonical.COMMON
+    | canonical.OF_POINTS
+    | ecs.MEMBERS
+    | otlp.OF_POINTS
+    | telegraf.MEMBERS
+    | prometheus.MEMBERS
+    | vector.MEMBERS
+    | collectd.MEMBERS
 )
-POINT_SHAPE = (
-    f"struct<{_COMMON},message:string,`metric.name`:string,`metric.value`:string,`metric.type`:string,"
-    f"metric:struct<name:string,value:string,type:string>,labels:{LABELS},metricset:string,ecs:string,"
-    f"timestamp:string,name:string,value:string,tags:{LABELS},fields:{telegraf.FIELDS},"
-    f"metrics:{telegraf.METRICS},resourceMetrics:{otlp.METRICS},{vector.MEMBERS},"
-    f"collectd:{collectd.VALUE_LISTS}>"
-)
-_SYSLOG = "struct<hostname:string,appname:string,priority:string,severity:struct<code:string>>"
-LINE_SHAPE = (
-    f"struct<{_COMMON},message:string,`log.level`:string,`log.file.path`:string,"
-    f"log:struct<level:string,file:struct<path:string>,syslog:{_SYSLOG}>,kubernetes:{shippers.KUBERNETES},"
-    f"container:struct<name:string>,process:struct<name:string>,resourceLogs:{otlp.LOGS}>"
-)
+OF_LINES: Paths = shippers.MEMBERS | canonical.COMMON | canonical.OF_LINES | otlp.OF_LINES
 
 # An event time and why the row cannot be read -> a struct that is the least for what is refused first; null for what is not refused.
 Refusal = Callable[[Column, Column], Column]
@@ -125,7 +119,7 @@ def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unr
     read = read.withColumn("__row", F.explode_outer(_made_once(raw.sparkSession, _line_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}
-    own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_name(flat["level"])}
+    own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_of(flat["level"], flat["message"])}
     message = F.when(plain, flat["message"]).otherwise(row["message"])
     return read.select(
         *_columns(raw),
@@ -136,11 +130,11 @@ def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unr
 
 
 def _point_rows(refusal: Refusal) -> Column:
-    return _rows(POINT_SHAPE, lambda record, shape: checked_points(_points(record, shape)), _POINT_ROW, refusal)
+    return _rows(point_record, lambda record: checked_points(_points(record)), _POINT_ROW, refusal)
 
 
 def _line_rows(refusal: Refusal) -> Column:
-    return _rows(LINE_SHAPE, lambda record, shape: checked_lines(_lines(record, shape)), _LINE_ROW, refusal)
+    return _rows(line_record, lambda record: checked_lines(_lines(record)), _LINE_ROW, refusal)
 
 
 def _made_once(spark: SparkSession, make: Make, refusal: Refusal) -> Column:
@@ -169,43 +163,40 @@ def _with_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
     return raw.select(*_others(raw), value.alias("raw_value"), flat(F.when(here, value)).alias("__flat"))
 
 
-def _points(record: Column, shape: Column) -> Column:
-    """The points of a `record_text` by its form; null where there is none in it."""
-    named = shape["name"].isNotNull()
-    metric = F.struct(*(shape[name].alias(name) for name in ("name", "tags", "fields", "timestamp")))
-    metrics = F.coalesce(shape["metrics"], F.when(named & shape["fields"].isNotNull(), F.array(metric)))
-    event = shape["event"]
+def _points(record: Column) -> Column:
+    """The points of a `point_record` by its form; null where there is none in it."""
+    members = Members(record["members"])
+    named = members["name"].isNotNull()
     # what has a message is a log line
     document = (
-        F.coalesce(
-            shape["metricset"], shape["event.dataset"], event["dataset"], event["module"], shape["ecs"]
-        ).isNotNull()
-        & F.coalesce(shape["metric.name"], shape["metric"]["name"], shape["message"]).isNull()
+        F.coalesce(*(members[name] for name in ("metricset", "event.dataset", "event.module", "ecs"))).isNotNull()
+        & F.coalesce(members["metric.name"], members["message"]).isNull()
     )
+
+    def let_members(points: Callable[[Members], Column], where: Column) -> Column:
+        return let(record["members"], lambda found: points(Members(found)), where)
+
     return F.coalesce(
-        otlp.points(shape["resourceMetrics"]),
-        collectd.points(shape["collectd"]),
-        telegraf.points(metrics),
-        let(shape, prometheus.points, named & shape["value"].isNotNull()),
-        let(shape, vector.points, named & shape["kind"].isin(*vector.KINDS)),
+        otlp.points(members),
+        collectd.points(members),
+        telegraf.points(members),
+        let_members(prometheus.points, named & members["value"].isNotNull()),
+        let_members(vector.points, named & members["kind"].isin(*vector.KINDS)),
         let(
             record["json"],
-            lambda text: ecs.points(text, shape, canonical.host_of(shape), canonical.service_of(shape)),
+            lambda text: ecs.points(text, members, canonical.host_of(members)),
             document,
         ),
-        let(shape, canonical.points, shape.isNotNull()),
+        let_members(canonical.points, record["members"].isNotNull()),
     )
 
 
-def _lines(record: Column, shape: Column) -> Column:
-    """The lines of a `record_text` by its form; null where there is none in it."""
+def _lines(record: Column) -> Column:
+    """The lines of a `line_record` by its form; null where there is none in it."""
+    members = Members(record["members"])
     return F.coalesce(
-        otlp.lines(shape["resourceLogs"]),
-        let(
-            F.when(canonical.lacks_a_part(shape), F.from_json(record["json"], shippers.MEMBERS)),
-            lambda members: canonical.lines(shape, members),
-            shape.isNotNull(),
-        ),
+        otlp.lines(members),
+        let(record["members"], lambda found: canonical.lines(Members(found)), record["members"].isNotNull()),
         syslog.lines(record["line"], F.col("timestamp")),
     )
 
@@ -215,22 +206,22 @@ def _with_bytes_of_flat(read: DataFrame, left: Column) -> DataFrame:
     return read.withColumn("__left", left).withColumn("__bytes", F.when(~F.col("__left"), F.col("raw_value")))
 
 
-def _rows(form: str, read: Callable[[Column, Column], Column], schema: dict[str, str], refusal: Refusal) -> Column:
-    """The rows of a record that is `__left`: at least one. `read` makes them of its text and its shape."""
+def _rows(
+    text: Callable[[Column], Column], read: Callable[[Column], Column], schema: dict[str, str], refusal: Refusal
+) -> Column:
+    """The rows of a record that is `__left`: at least one. `read` makes them of its text and members, which `text` finds."""
     beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
     def of_record(record: Column) -> Column:
-        return let(F.from_json(record["json"], form), lambda shape: of_shape(record, shape))
-
-    def of_shape(record: Column, shape: Column) -> Column:
         nothing = F.coalesce(record["reason"], F.lit("nothing to read in a record of a known form"))
         none = F.array(_struct(schema, reason=nothing))
-        found = good_and_one_refused(read(record, shape), refusal, F.col("raw_value"))
+        found = good_and_one_refused(read(record), refusal, F.col("raw_value"))
         some = let(found, lambda rows: F.when(F.size(rows) > 0, rows))
-        heartbeat = F.when(shape["record"] == Heartbeat.KIND, F.array(_struct(schema, *map(beat.get, schema))))
+        is_beat = record["members"]["record"] == Heartbeat.KIND
+        heartbeat = F.when(is_beat, F.array(_struct(schema, *map(beat.get, schema))))
         return F.coalesce(heartbeat, some, none)
 
-    return let(record_text(F.col("raw_value")), of_record, F.col("__left"))
+    return let(text(F.col("raw_value")), of_record, F.col("__left"))
 
 
 def _struct(schema: dict[str, str], *given: Column | None, reason: Column | None = None) -> Column:

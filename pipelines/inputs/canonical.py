@@ -6,13 +6,11 @@ good there is null and is read by `points` and `lines`, slowly and with reasons.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import line, named, point
+from pipelines.inputs.fields import LABELS, line, named, point
+from pipelines.inputs.members import ANY, OBJECT, Members, all_of, parsed
 from pipelines.inputs.shippers import (
     container_of,
     host_in,
@@ -22,6 +20,23 @@ from pipelines.inputs.shippers import (
     service_in,
     service_of_file,
     time_in,
+)
+
+COMMON = all_of(
+    ANY,
+    (
+        *("@timestamp", "record", "message", "host.name", "host.hostname", "agent.hostname", "service.name"),
+        *("event.dataset", "event.module"),
+    ),
+)
+OF_POINTS = all_of(ANY, ("metric.name", "metric.value", "metric.type")) | {"labels": OBJECT}
+OF_LINES = all_of(
+    ANY,
+    (
+        *("log.level", "log.file.path", "log.syslog.hostname", "log.syslog.appname", "log.syslog.priority"),
+        *("log.syslog.severity.code", "container.name", "process.name", "event.original", "event.provider"),
+        *("agent.name", "agent.type"),
+    ),
 )
 
 
@@ -35,70 +50,51 @@ def flat_line(record: Column) -> Column:
     return F.call_function("kappa_flat_line", record)
 
 
-def points(shape: Column) -> Column:
-    """A record's `SHAPE` -> points, one."""
-    metric = shape["metric"]
+def points(members: Members) -> Column:
+    """A record's members -> points, one."""
     return F.array(
         point(
-            at=shape["@timestamp"],
-            host=host_of(shape),
-            service=service_of(shape),
-            metric=F.coalesce(shape["metric.name"], metric["name"]),
-            labels=named(shape["labels"]),
-            value=F.coalesce(shape["metric.value"], metric["value"]),
-            counter=F.coalesce(shape["metric.type"], metric["type"]) == "counter",
+            at=members["@timestamp"],
+            host=host_of(members),
+            service=members["service.name"],
+            metric=members["metric.name"],
+            labels=named(parsed(members["labels"], LABELS)),
+            value=members["metric.value"],
+            counter=members["metric.type"] == "counter",
         )
     )
 
 
-def lines(shape: Column, members: Column) -> Column:
-    """A record's `SHAPE` -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other shippers.
+def lines(members: Members) -> Column:
+    """A record's members -> lines, one. Filebeat's documents are the same, with more to fall back on, and so are those of other shippers.
 
-    `members` are looked through for what these name otherwise. What a syslog server or an agent hands on is of the host and program that wrote it.
+    What a syslog server or an agent hands on is of the host and program that wrote it. The message is as it was before a module of Filebeat
+    took it apart where there is no other.
     """
-    dataset, syslog = F.coalesce(shape["event.dataset"], shape["event"]["dataset"]), shape["log"]["syslog"]
-    file = service_of_file(F.coalesce(shape["log.file.path"], shape["log"]["file"]["path"]))
-    container = F.coalesce(container_of(shape["kubernetes"]), shape["container"]["name"])
-    named = F.coalesce(service_of(shape), container, syslog["appname"], dataset, file, service_in(members))
-    severity = F.pmod(F.coalesce(syslog["severity"]["code"], syslog["priority"]).try_cast("int"), F.lit(8))
+    container = F.coalesce(container_of(members), members["container.name"])
+    file = service_of_file(members["log.file.path"])
+    known = F.coalesce(
+        members["service.name"], container, members["log.syslog.appname"], members["event.dataset"], file
+    )
+    last = F.coalesce(members["process.name"], members["event.provider"], members["agent.type"])
+    severity = F.coalesce(members["log.syslog.severity.code"], members["log.syslog.priority"]).try_cast("int")
     return F.array(
         line(
-            at=F.coalesce(shape["@timestamp"], time_in(members)),
+            at=F.coalesce(members["@timestamp"], time_in(members)),
             host=F.coalesce(
-                node_of(shape["kubernetes"]),
-                syslog["hostname"],
-                host_of(shape),
+                node_of(members),
+                members["log.syslog.hostname"],
+                host_of(members),
                 host_in(members),
-                shape["agent"]["name"],
+                members["agent.name"],
             ),
-            service=F.coalesce(named, shape["process"]["name"], shape["event"]["provider"], shape["agent"]["type"]),
-            level=F.coalesce(level_of(shape), severity.cast("string"), level_in(members)),
-            message=F.coalesce(message_of(shape), message_in(members, shape["log"], shape["event"])),
+            service=F.coalesce(known, service_in(members), last),
+            level=F.coalesce(members["log.level"], F.pmod(severity, F.lit(8)).cast("string"), level_in(members)),
+            message=F.coalesce(F.nullif(members["message"], F.lit("")), members["event.original"], message_in(members)),
         )
     )
 
 
-def lacks_a_part(shape: Column) -> Column:
-    """Whether a record lacks a time, host, service, level or message under the names of the canonical form."""
-    parts = shape["@timestamp"], host_of(shape), service_of(shape), level_of(shape), message_of(shape)
-    return reduce(or_, (part.isNull() for part in parts))
-
-
-def message_of(shape: Column) -> Column:
-    """The message, as it was before a module of Filebeat took it apart where there is no other."""
-    return F.coalesce(F.nullif(shape["message"], F.lit("")), shape["event"]["original"])
-
-
-def level_of(shape: Column) -> Column:
-    """The level, flat or nested."""
-    return F.coalesce(shape["log.level"], shape["log"]["level"])
-
-
-def host_of(shape: Column) -> Column:
-    """The host's name, flat or nested."""
-    return F.coalesce(shape["host.name"], shape["host"]["name"], shape["host"]["hostname"], shape["agent"]["hostname"])
-
-
-def service_of(shape: Column) -> Column:
-    """The service's name, flat or nested; null where there is none."""
-    return F.coalesce(shape["service.name"], shape["service"]["name"])
+def host_of(members: Members) -> Column:
+    """The host's name."""
+    return F.coalesce(members["host.name"], members["host.hostname"], members["agent.hostname"])

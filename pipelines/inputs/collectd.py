@@ -6,16 +6,19 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import cut, known, let, named, point
+from pipelines.inputs.members import LIST, Members, parsed
 
 _TEXTS = ("time", "host", "plugin", "plugin_instance", "type", "type_instance")
 _LISTS = ("values", "dstypes", "dsnames")
-_MEMBERS = ",".join((*(f"{name}:array<string>" for name in _LISTS), *(f"{name}:string" for name in _TEXTS)))
+_PARTS = ",".join((*(f"{name}:array<string>" for name in _LISTS), *(f"{name}:string" for name in _TEXTS)))
 # `RecordText` makes an array the one member of an object, because the other forms are objects
-VALUE_LISTS = f"array<struct<{_MEMBERS}>>"
+_VALUE_LISTS = f"array<struct<{_PARTS}>>"
+MEMBERS = {"collectd": LIST}
 
 
-def points(value_lists: Column) -> Column:
-    """`VALUE_LISTS` -> points."""
+def points(members: Members) -> Column:
+    """A record's `MEMBERS` -> points."""
+    value_lists = parsed(members["collectd"], _VALUE_LISTS)
     return F.flatten(known(F.transform(known(value_lists), _of_list)))
 
 

@@ -9,7 +9,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import cut, distinct_map, let, named, point
-from pipelines.inputs.telegraf import is_number
+from pipelines.inputs.members import ANY, Members, all_of
+
+MEMBERS = all_of(ANY, ("service.type", "metricset", "ecs"))
 
 # Levels of objects that are opened: elasticsearch.node.stats.jvm.gc.collectors.old.collection.count has nine names. What is below is refused.
 DEPTH = 10
@@ -77,15 +79,15 @@ _TOTALS = (
 _TOTALS_END = (".ticks", "_total", "_count", ".cpu.usage.core.ns")
 
 
-def points(text: Column, shape: Column, host: Column, service: Column) -> Column:
-    """The record's text and `SHAPE` -> points."""
-    event, dataset = shape["event"], F.coalesce(shape["event.dataset"], shape["event"]["dataset"])
-    module = F.coalesce(event["module"], F.substring_index(dataset, ".", 1), shape["service"]["type"])
+def points(text: Column, members: Members, host: Column) -> Column:
+    """The record's text and members -> points."""
+    dataset, kind = members["event.dataset"], members["service.type"]
+    module = F.coalesce(members["event.module"], F.substring_index(dataset, ".", 1), kind)
 
     # what all points share: found once
     shared = F.struct(
         cut(host).alias("host"),
-        cut(F.coalesce(service, shape["service"]["type"])).alias("service"),
+        cut(F.coalesce(members["service.name"], kind)).alias("service"),
         cut(module).alias("module"),
     )
 
@@ -99,41 +101,19 @@ def points(text: Column, shape: Column, host: Column, service: Column) -> Column
         of_process = counter & leaf["path"].startswith("system.process.")
         labels = F.coalesce(F.when(of_process, all_labels["of_totals"]), all_labels["labels"])
         return point(
-            at=shape["@timestamp"],
+            at=members["@timestamp"],
             host=own["host"],
             service=own["service"],
             metric=leaf["path"],
             labels=labels,
-            value=leaf["value"].try_cast("string"),
+            value=leaf["value"],
             counter=counter,
         )
 
     def of_leaves(found: Column) -> Column:
         return let(_labels(found), lambda labels: let(shared, lambda own: of_labels(found, labels, own)))
 
-    return let(leaves(F.try_parse_json(text)), of_leaves)
-
-
-def leaves(document: Column) -> Column:
-    """A variant object -> array<struct<path, value>> of what is no object, and of objects below `DEPTH` levels."""
-    level = F.array(F.struct(F.lit("").alias("path"), document.alias("value")))
-    for _ in range(DEPTH):
-        level = F.flatten(F.transform(level, _opened))
-    return level
-
-
-def _opened(leaf: Column) -> Column:
-    def name(key: Column) -> Column:
-        return F.when(leaf["path"] == "", cut(key)).otherwise(cut(F.concat_ws(".", leaf["path"], cut(key))))
-
-    members = F.map_entries(_members(leaf["value"]))
-    inner = F.transform(members, lambda e: F.struct(name(e["key"]).alias("path"), e["value"].alias("value")))
-    return F.coalesce(inner, F.array(leaf))
-
-
-def _members(value: Column) -> Column:
-    """What is in an object; null for any other value."""
-    return F.try_variant_get(value, "$", "map<string,variant>")
+    return let(F.call_function("kappa_leaves", text), of_leaves)
 
 
 def _labels(found: Column) -> Column:
@@ -142,7 +122,7 @@ def _labels(found: Column) -> Column:
 
     def entry(leaf: Column) -> Column:
         name = F.coalesce(F.try_element_at(names, leaf["path"]), F.regexp_replace(leaf["path"], _LABELS, ""))
-        return F.struct(name.alias("key"), cut(leaf["value"].try_cast("string")).alias("value"))
+        return F.struct(name.alias("key"), cut(leaf["value"]).alias("value"))
 
     def of(*more: str) -> Column:
         labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS, *more) | e["path"].rlike(_LABELS))
@@ -159,6 +139,6 @@ def _measured(leaf: Column, module: Column) -> Column:
     # an object that was not opened is no number either: it is refused where points are checked
     return (
         let(F.substring_index(leaf["path"], ".", 1), chosen)
-        & (is_number(leaf["value"]) | _members(leaf["value"]).isNotNull())
+        & leaf["kind"].isin("number", "object")
         & ~F.substring_index(leaf["path"], ".", -1).isin(*_IDENTITIES)
     )

@@ -10,13 +10,10 @@ Spark plans a stream again for every batch, and that costs time in proportion to
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from models.records import log_levels
 from models.records.records import MAX_NAME
 
 MAX_RECORD = 1 << 20  # bytes of a record
@@ -43,7 +40,7 @@ LINES = "array<struct<at:string,host:string,service:string,level:string,message:
 _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d{1,12})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?\z"
 # a decimal is made of the digits one by one, so they are few, and the exponent has two
 _EPOCH = r"^[+-]?(\d{1,24}(\.\d{0,24})?|\.\d{1,24})(E[+-]?\d{1,2})?\z"
-_NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,6})?\z"
+_NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,400})?\z"
 
 
 def let(value: Column, body: Callable[[Column], Column], where: Column | None = None) -> Column:
@@ -64,6 +61,16 @@ def record_text(value: Column) -> Column:
     through this, so that no expression sees more than pipelines/jvm/RecordText.java lets pass.
     """
     return F.call_function("kappa_record_text", value)
+
+
+def point_record(value: Column) -> Column:
+    """As `record_text`, with `members`: a struct of what forms of telemetry read, by paths; null where there is a reason."""
+    return F.call_function("kappa_point_record", value)
+
+
+def line_record(value: Column) -> Column:
+    """The same of what forms of log lines read."""
+    return F.call_function("kappa_line_record", value)
 
 
 def stands_in(value: Column) -> Column:
@@ -108,9 +115,18 @@ def instant(text: Column) -> Column:
     """A timestamp from ISO 8601 text or from an epoch number, null where it is neither.
 
     ISO text without an offset is in UTC. The size of a number decides its unit: seconds below 1e11 (the year 5138),
-    milliseconds below 1e14, microseconds below 1e17, nanoseconds above.
+    milliseconds below 1e14, microseconds below 1e17, nanoseconds above. The usual forms are read in Java (pipelines/jvm/PlainTime.java).
     """
-    return let(F.upper(F.trim(F.when(F.octet_length(text) <= MAX_TIME, text))), _instant)
+
+    def of(given: Column) -> Column:
+        return F.coalesce(F.timestamp_micros(F.call_function("kappa_plain_time", given)), instant_by_spark(given))
+
+    return let(F.when(F.octet_length(text) <= MAX_TIME, text), of)
+
+
+def instant_by_spark(text: Column) -> Column:
+    """The same of any form."""
+    return let(F.upper(F.trim(text)), _instant)
 
 
 def _instant(text: Column) -> Column:
@@ -132,7 +148,7 @@ def in_bounds(time: Column) -> Column:
 
 
 def number(text: Column) -> Column:
-    """A double from text; null where it is no finite number. A cast alone would take `1d` and `Infinity`."""
+    """A double from text, infinite where none is as large; null where it is no number. A cast alone would take `1d` and `Infinity`."""
     return let(F.when(F.octet_length(text) <= MAX_SEEN, text), lambda t: F.when(t.rlike(_NUMBER), t.try_cast("double")))
 
 
@@ -298,7 +314,7 @@ def checked_lines(lines: Column) -> Column:
             r["time"].alias("event_time"),
             p["host"].alias("host"),
             F.coalesce(p["service"], F.lit("")).alias("service"),
-            level_name(F.coalesce(p["level"], level_in(p["message"]))).alias("level"),
+            level_of(p["level"], p["message"]).alias("level"),
             F.substring(uncoloured(p["message"]), 1, MAX_MESSAGE).alias("message"),
             reason.alias("reason"),
         )
@@ -330,34 +346,11 @@ def good_and_one_refused(rows: Column, refusal: Callable[[Column, Column], Colum
     return let(F.transform(rows, judged), parted)
 
 
-def level_name(level: Column) -> Column:
-    """One of trace, debug, info, warn, error, fatal; info where it is unknown."""
-    given = F.lower(level)
-    name = F.when(given == log_levels.UNKNOWN, log_levels.UNKNOWN)
-    for word, synonyms in log_levels.SYNONYMS.items():
-        name = name.when(given.isin(*synonyms), word)
-    return name.otherwise(log_levels.UNKNOWN)
+def level_of(given: Column, message: Column) -> Column:
+    """One of trace, debug, info, warn, error, fatal: the level that was given, else the one that the message names; info where it is unknown."""
+    return F.call_function("kappa_level", given, message)
 
 
 def uncoloured(message: Column) -> Column:
     """A message without what is meant for a terminal. Readers of flat records leave those that have it to this one."""
     return F.when(F.contains(message, F.lit(ESCAPE)), F.regexp_replace(message, COLOUR, "")).otherwise(message)
-
-
-def level_in(message: Column) -> Column:
-    """The word for its level in the beginning of a message, empty where there is none: `log_levels.level_of` in Spark."""
-    in_json = F.regexp_extract(F.substring(message, 1, log_levels.WITHIN_JSON), log_levels.IN_JSON, 1)
-
-    def in_text(beginning: Column) -> Column:
-        found = F.regexp_extract(beginning, log_levels.NAMED, 0)
-        return F.when(likely(beginning), F.regexp_extract(found, log_levels.WORD, 0)).otherwise("")
-
-    # most lines name no level: to find that out with the pattern would take half of the time that a line takes
-    def likely(beginning: Column) -> Column:
-        words = let(
-            F.upper(beginning), lambda text: reduce(or_, (F.contains(text, F.lit(word)) for word in log_levels.LIKELY))
-        )
-        return words | beginning.rlike(log_levels.BEFORE_DIGITS)
-
-    text = let(F.substring(message, 1, log_levels.WITHIN), in_text)
-    return F.when(message.startswith("{"), in_json).otherwise(text)

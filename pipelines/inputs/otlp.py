@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from models.core.series import LEVELS
 from pipelines.inputs import shippers
 from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, part, point
+from pipelines.inputs.members import LIST, Members, parsed
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
@@ -25,13 +26,14 @@ _DATA = (
 _FORM = f"struct<dataPoints:{_DATA},aggregationTemporality:string,isMonotonic:boolean>"
 _FORMS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 _METRIC = "struct<name:string," + ",".join(f"{form}:{_FORM}" for form in _FORMS) + ">"
-METRICS = f"array<struct<{_RESOURCE},scopeMetrics:array<struct<metrics:array<{_METRIC}>>>>>"
+_METRICS = f"array<struct<{_RESOURCE},scopeMetrics:array<struct<metrics:array<{_METRIC}>>>>>"
 _RECORD = (
     "struct<timeUnixNano:string,observedTimeUnixNano:string,severityNumber:int,severityText:string,"
     "body:struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string,"
     "kvlistValue:string,arrayValue:string>>"
 )
-LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECORD}>>>>>"
+_LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECORD}>>>>>"
+OF_POINTS, OF_LINES = {"resourceMetrics": LIST}, {"resourceLogs": LIST}
 
 # parts of a resource that tell apart what runs on one host
 _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
@@ -42,8 +44,9 @@ _NOT_RECORDED = 1  # DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
 
-def points(resource_metrics: Column) -> Column:
-    """`METRICS` -> points."""
+def points(members: Members) -> Column:
+    """A record's members -> points."""
+    resource_metrics = parsed(members["resourceMetrics"], _METRICS)
 
     def of_resource(resource: Column, attributes: Column) -> Column:
         metrics = F.flatten(known(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
@@ -57,8 +60,9 @@ def points(resource_metrics: Column) -> Column:
     )
 
 
-def lines(resource_logs: Column) -> Column:
-    """`LOGS` -> lines."""
+def lines(members: Members) -> Column:
+    """A record's members -> lines."""
+    resource_logs = parsed(members["resourceLogs"], _LOGS)
 
     def of_resource(resource: Column, attributes: Column) -> Column:
         records = F.flatten(known(F.transform(resource["scopeLogs"], lambda scope: scope["logRecords"])))
@@ -158,7 +162,7 @@ def _of_record(record: Column, resource: Column) -> Column:
             level=F.coalesce(_level(record), shippers.level_in(own)),
             message=F.coalesce(
                 _scalar(body),
-                shippers.message_in(own, F.lit(None), F.lit(None)),
+                shippers.message_in(own),
                 body["kvlistValue"],
                 body["arrayValue"],
             ),

@@ -5,20 +5,24 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, named, point, without_port
+from pipelines.inputs.fields import LABELS, cut, let, named, point, without_port
+from pipelines.inputs.members import ANY, OBJECT, Members, all_of, parsed
+
+MEMBERS = all_of(ANY, ("name", "value", "timestamp")) | {"labels": OBJECT}
 
 
-def points(shape: Column) -> Column:
-    """A record's `name`, `value`, `timestamp` and `labels` -> points, one. A stale marker is NaN, which no check passes."""
-    labels = shape["labels"]
-    return F.array(
-        point(
-            at=shape["timestamp"],
-            host=without_port(labels["instance"]),
-            service=labels["job"],
-            metric=shape["name"],
-            labels=named(F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job"))),
-            value=shape["value"],
-            counter=cut(shape["name"]).rlike("_(total|count|sum|bucket)$"),
-        )
+def points(members: Members) -> Column:
+    """A record's `MEMBERS` -> points, one. A stale marker is NaN, which no check passes."""
+    return let(parsed(members["labels"], LABELS), lambda labels: F.array(_sample(members, labels)))
+
+
+def _sample(members: Members, labels: Column) -> Column:
+    return point(
+        at=members["timestamp"],
+        host=without_port(labels["instance"]),
+        service=labels["job"],
+        metric=members["name"],
+        labels=named(F.map_filter(labels, lambda k, _: ~k.isin("__name__", "instance", "job"))),
+        value=members["value"],
+        counter=cut(members["name"]).rlike("_(total|count|sum|bucket)$"),
     )

@@ -9,9 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, let
-
-MEMBERS = LABELS  # of a record, by name: what is an object or array, as its JSON
+from pipelines.inputs.members import ANY, SCALAR, Named, all_of
 
 # The first that is there counts. `time` is a duration for some.
 _TIMES = (
@@ -33,17 +31,18 @@ _LEVELS = (
 )
 _PRIORITY = "pri"  # facility and severity in one
 _MESSAGES = ("MESSAGE", "short_message", "Message", "msg", "@m", "@mt", "@message")
-_LOG = "log"  # a message, or the object of ECS
-_EVENT = "event"  # likewise
+_TEXTS = ("log", "event")  # messages where they are no objects of ECS
 
-# of `kubernetes`, as Filebeat, Fluent Bit and Vector write it
-KUBERNETES = (
-    "struct<container_name:string,container:struct<name:string>,host:string,pod_node_name:string,node_name:string,"
-    "node:struct<name:string>>"
+# as Filebeat, Fluent Bit and Vector write them
+_CONTAINERS = ("kubernetes.container_name", "kubernetes.container.name")
+_NODES = ("kubernetes.host", "kubernetes.pod_node_name", "kubernetes.node_name", "kubernetes.node.name")
+
+MEMBERS = all_of(SCALAR, (*_TIMES, *_HOSTS, *_SERVICES, *_FILES, *_LEVELS, _PRIORITY, *_TEXTS)) | all_of(
+    ANY, (*_MESSAGES, *_CONTAINERS, *_NODES)
 )
 _TIME = r"^(?:[0-9]{4}-[0-9]{2}|[0-9]{9}|[0-9]\.[0-9]{1,18}E(?:9|1[0-9]))"
-_BYTES = r"^\[[0-9,]{1,65536}+\]\z"
-_LONGEST_PATH = 1024  # of a longer one, its end
+_BYTES = r"^\[[0-9, ]{1,65536}+\]\z"
+_LONGEST = 1024  # characters of a name that are looked at; of a longer path, its end
 # the files of containers on a node: /var/log/pods/NAMESPACE_POD_UID/CONTAINER/0.log, /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log
 _OF_CONTAINER = (
     r"(?:/pods/[^/]{1,512}/([^/]{1,256})/[^/]{1,64}|/[^/_]{1,256}_[^/_]{1,256}_([^/]{1,256})-[0-9a-f]{64}\.log)\z"
@@ -57,80 +56,72 @@ _RUN = (
 )
 _RUN_BEFORE = r"^(?:k8s_(?=[^_]{1,256}_)|ecs-.{1,256}-[0-9]{1,6}-(?=.{1,256}-[0-9a-f]{12}))"
 _POD_BEHIND = r"^([^_]{1,256})_[^_]{1,256}_[^_]{1,256}_[0-9a-f-]{36}_[0-9]{1,6}\z"
+SERVICE_PATTERNS = (
+    _LONGEST,
+    _OF_CONTAINER,
+    _RUN_BEFORE,
+    _POD_BEHIND,
+    _RUN,
+)  # as pipelines/jvm/ServiceName.java takes them
 
 
 # Each part by itself, so that what ECS says is not looked for here.
-def time_in(members: Column) -> Column:
+def time_in(members: Named) -> Column:
     """The time among `MEMBERS`, as text: the first that looks like one."""
     likely = (F.when(members[name].rlike(_TIME), members[name]) for name in _TIMES)
     return F.coalesce(*likely, _first(members, _TIMES))
 
 
-def host_in(members: Column) -> Column:
+def host_in(members: Named) -> Column:
     """The host among `MEMBERS`."""
     return _first(members, _HOSTS)
 
 
-def service_in(members: Column) -> Column:
+def service_in(members: Named) -> Column:
     """The service among `MEMBERS`, or the one that a log's file is named after."""
     files = F.coalesce(*(F.when(members[name].rlike(_OF_LOG), members[name]) for name in _FILES))
     return F.coalesce(_without_run(_first(members, _SERVICES)), service_of_file(files))
 
 
-def level_in(members: Column) -> Column:
+def level_in(members: Named) -> Column:
     """The level among `MEMBERS`, as it was given."""
     severity = F.pmod(members[_PRIORITY].try_cast("int"), F.lit(8)).cast("string")
     return F.coalesce(_first(members, _LEVELS), severity)
 
 
-def message_in(members: Column, log: Column, event: Column) -> Column:
-    """The message among `MEMBERS`; `log` and `event` are the objects of these names, null where they are none."""
-    texts = [_decoded(_some(members[name])) for name in _MESSAGES]
-    own = (F.when(given.isNull(), _some(members[name])) for name, given in ((_LOG, log), (_EVENT, event)))
-    return F.rtrim(F.coalesce(*texts, *own), F.lit("\r\n"))
+def message_in(members: Named) -> Column:
+    """The message among `MEMBERS`."""
+    texts = (_decoded(_some(members[name])) for name in _MESSAGES)
+    return F.rtrim(F.coalesce(*texts, *(_some(members[name]) for name in _TEXTS)), F.lit("\r\n"))
 
 
-def _first(members: Column, names: tuple[str, ...]) -> Column:
-    return F.coalesce(*(_plain(members[name]) for name in names))
+def _first(members: Named, names: tuple[str, ...]) -> Column:
+    return F.coalesce(*(_some(members[name]) for name in names))
 
 
-def container_of(kubernetes: Column) -> Column:
-    """The name of the container in a `KUBERNETES`."""
-    return F.coalesce(kubernetes["container_name"], kubernetes["container"]["name"])
+def container_of(members: Named) -> Column:
+    """The name of the container of Kubernetes among `MEMBERS`."""
+    return F.coalesce(*(members[name] for name in _CONTAINERS))
 
 
-def node_of(kubernetes: Column) -> Column:
-    """The name of the node in a `KUBERNETES`."""
-    names = (kubernetes[name] for name in ("host", "pod_node_name", "node_name"))
-    return F.coalesce(*names, kubernetes["node"]["name"])
+def node_of(members: Named) -> Column:
+    """The name of the node of Kubernetes among `MEMBERS`."""
+    return F.coalesce(*(members[name] for name in _NODES))
 
 
 def service_of_file(path: Column) -> Column:
     """The container whose file it is, else the name of the path's last part, up to its first dot that is not at the beginning."""
-
-    def of(slashed: Column) -> Column:
-        containers = (F.nullif(F.regexp_extract(slashed, _OF_CONTAINER, group), F.lit("")) for group in (1, 2))
-        last = F.substring_index(F.ltrim(F.substring_index(slashed, "/", -1), F.lit(".")), ".", 1)
-        return F.coalesce(*containers, _without_run(last))
-
-    return let(F.translate(F.right(path, F.lit(_LONGEST_PATH)), "\\", "/"), of)
+    return F.call_function("kappa_service_of_file", path)
 
 
 def _without_run(name: Column) -> Column:
     """A service's name without what tells its runs apart; null where nothing is left."""
-    short = F.ltrim(F.substring(name, 1, _LONGEST_PATH), F.lit("/"))
-    whole = F.regexp_replace(F.regexp_replace(short, _RUN_BEFORE, ""), _POD_BEHIND, "$1")
-    return F.nullif(F.regexp_replace(whole, _RUN, ""), F.lit(""))
+    return F.call_function("kappa_service", name)
 
 
 def _some(text: Column) -> Column:
     """A text that is not empty."""
     return F.nullif(text, F.lit(""))
-
-
-def _plain(text: Column) -> Column:
-    """A text that is not empty, and no object and no array, which are given as their JSON."""
-    return F.when(~F.substring(text, 1, 1).isin("{", "[", ""), text)
 
 
 def _decoded(text: Column) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import line
+from pipelines.inputs.fields import let, line
 
 # bounded and possessive: a group repeated without bounds overflows Java's stack on hostile input
 _PRIORITY = r"^<([0-9]{1,3})>"
@@ -28,14 +28,20 @@ _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 def lines(text: Column, arrival: Column) -> Column:
     """A line of text -> array<LINE> of one; null where it is no syslog line. `arrival` gives RFC 3164 its year."""
-    return F.when(text.rlike(RFC5424), F.array(_rfc5424(text))).when(
-        text.rlike(RFC3164), F.array(_rfc3164(text, arrival))
+    return F.coalesce(
+        let(
+            F.call_function("kappa_rfc5424", text), lambda groups: F.when(groups.isNotNull(), F.array(_rfc5424(groups)))
+        ),
+        let(
+            F.call_function("kappa_rfc3164", text),
+            lambda groups: F.when(groups.isNotNull(), F.array(_rfc3164(groups, arrival))),
+        ),
     )
 
 
-def _rfc5424(text: Column) -> Column:
+def _rfc5424(groups: Column) -> Column:
     def group(index: int) -> Column:
-        return F.regexp_extract(text, RFC5424, index)
+        return groups[index - 1]
 
     return line(
         at=_unless_nil(group(2)),
@@ -46,9 +52,9 @@ def _rfc5424(text: Column) -> Column:
     )
 
 
-def _rfc3164(text: Column, arrival: Column) -> Column:
+def _rfc3164(groups: Column, arrival: Column) -> Column:
     def group(index: int) -> Column:
-        return F.regexp_extract(text, RFC3164, index)
+        return groups[index - 1]
 
     at = F.coalesce(F.nullif(group(5), F.lit("")), _bsd_time(group(2), group(3), group(4), arrival))
     # without a host, as programs write to their own machine's socket, its place is the tag's

@@ -6,9 +6,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import LABELS, cut, known, let, named, point
+from pipelines.inputs.members import ANY, LIST, OBJECT, Members, parsed
 
-FIELDS = "map<string,variant>"
-METRICS = f"array<struct<name:string,tags:{LABELS},fields:{FIELDS},timestamp:string>>"
+_FIELDS = "map<string,variant>"
+_METRICS = f"array<struct<name:string,tags:{LABELS},fields:{_FIELDS},timestamp:string>>"
+MEMBERS = {"metrics": LIST, "name": ANY, "timestamp": ANY, "tags": OBJECT, "fields": OBJECT}
 
 # Telegraf's JSON does not say what is a running total; these of its own plugins are
 _TOTALS = (
@@ -22,8 +24,16 @@ _TOTALS = (
 _IDENTITIES = ("pid", "ppid")
 
 
-def points(metrics: Column) -> Column:
-    """`METRICS` -> points."""
+def points(members: Members) -> Column:
+    """A record's `MEMBERS` -> points; null where there is neither a list of metrics nor a metric."""
+    metric = F.struct(
+        members["name"].alias("name"),
+        parsed(members["tags"], LABELS).alias("tags"),
+        parsed(members["fields"], _FIELDS).alias("fields"),
+        members["timestamp"].alias("timestamp"),
+    )
+    one = F.when(members["name"].isNotNull() & members["fields"].isNotNull(), F.array(metric))
+    metrics = F.coalesce(parsed(members["metrics"], _METRICS), one)
     return F.flatten(known(F.transform(known(metrics), _of_metric)))
 
 

@@ -5,40 +5,39 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, let, named, part, point, without_port
+from pipelines.inputs.fields import LABELS, cut, let, named, part, point, without_port
+from pipelines.inputs.members import ANY, OBJECT, Members, all_of, parsed
 
-_OF_BOTH = "struct<count:string,sum:string>"
+_ONE, _BOTH = ("counter", "gauge"), ("aggregated_histogram", "aggregated_summary")
 MEMBERS = (
-    "kind:string,namespace:string,counter:struct<value:string>,gauge:struct<value:string>,"
-    f"aggregated_histogram:{_OF_BOTH},aggregated_summary:{_OF_BOTH}"
+    all_of(ANY, ("kind", "namespace", "name", "timestamp"))
+    | all_of(OBJECT, ("tags", *_ONE, *_BOTH))
+    | all_of(ANY, (*(f"{form}.value" for form in _ONE), *(f"{form}.{of}" for form in _BOTH for of in ("count", "sum"))))
 )
 KINDS = ("absolute", "incremental")
 _OWN, _OF_TARGET = ("host", "service"), ("instance", "job")
 
 
-def points(shape: Column) -> Column:
-    """A record's `MEMBERS`, `name`, `tags` and `timestamp` -> points; `.count` and `.sum` of a histogram or summary."""
+def points(members: Members) -> Column:
+    """A record's `MEMBERS` -> points; `.count` and `.sum` of a histogram or summary."""
 
     def of_labels(labels: Column, tags: Column) -> Column:
-        numbers = F.coalesce(shape["counter"], shape["gauge"])
-        both = F.coalesce(shape["aggregated_histogram"], shape["aggregated_summary"])
-        one, two = (
-            F.array(part("", numbers["value"])),
-            F.array(part(".count", both["count"]), part(".sum", both["sum"])),
-        )
-        change = shape["gauge"].isNotNull() & _incremental(shape)  # and no value
-        found = F.when(numbers.isNotNull() & ~change, one).when(both.isNotNull(), two).otherwise(F.slice(one, 1, 0))
+        none = F.slice(F.array(part("", F.lit(None).cast("string"))), 1, 0)
+        one = F.array(part("", _first(members, _ONE, "value")))
+        two = F.array(*(part(f".{of}", _first(members, _BOTH, of)) for of in ("count", "sum")))
+        change = members["gauge"].isNotNull() & _incremental(members)  # and no value
+        found = F.when(_any(members, _ONE) & ~change, one).when(_any(members, _BOTH), two).otherwise(none)
         return F.transform(found, lambda p: of_part(p, labels, tags))
 
     def of_part(p: Column, labels: Column, tags: Column) -> Column:
         return point(
-            at=shape["timestamp"],
+            at=members["timestamp"],
             host=F.coalesce(tags["host"], without_port(tags["instance"])),
             service=F.coalesce(tags["service"], tags["job"]),
-            metric=F.concat(F.concat_ws("_", cut(shape["namespace"]), cut(shape["name"])), p["suffix"]),
+            metric=F.concat(F.concat_ws("_", cut(members["namespace"]), cut(members["name"])), p["suffix"]),
             labels=labels,
             value=p["value"],
-            counter=shape["gauge"].isNull() & ~_incremental(shape),
+            counter=members["gauge"].isNull() & ~_incremental(members),
         )
 
     def of_tags(tags: Column) -> Column:
@@ -46,11 +45,22 @@ def points(shape: Column) -> Column:
         own = F.map_filter(tags, lambda k, _: ~(k.isin(*_OWN) | (k.isin(*_OF_TARGET) & tags["host"].isNull())))
         return let(named(own), lambda labels: of_labels(labels, tags))
 
-    return let(F.transform_values(shape["tags"], lambda _, value: _last(value)), of_tags)
+    tags = parsed(members["tags"], LABELS)
+    return let(let(tags, lambda given: F.transform_values(given, lambda _, value: _last(value))), of_tags)
 
 
-def _incremental(shape: Column) -> Column:
-    return shape["kind"] != KINDS[0]
+def _incremental(members: Members) -> Column:
+    return members["kind"] != KINDS[0]
+
+
+def _any(members: Members, forms: tuple[str, ...]) -> Column:
+    return F.coalesce(*(members[form] for form in forms)).isNotNull()
+
+
+def _first(members: Members, forms: tuple[str, ...], of: str) -> Column:
+    """What the first of the forms that is there has."""
+    given = (F.when(members[form].isNotNull(), F.struct(members[f"{form}.{of}"].alias("v"))) for form in forms)
+    return F.coalesce(*given)["v"]
 
 
 def _last(value: Column) -> Column:

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 
 from models.core.limits import LimitParameters
 from models.detection.logged_rules import FIRST as RULE
-from models.records.log_levels import SYNONYMS
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
 from pipelines import clocks, letters, overflow, surplus
@@ -117,7 +116,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, needed: Ne
 
 def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Lines as `log_lines` has them, with their `series`, and rows of `n` lines that are counted already, at the last moment of their window."""
-    counted = counts_of_flat(logs, windowing, SYNONYMS)
+    counted = counts_of_flat(logs, windowing)
     done = F.col("lines_series").isNotNull()
     time = F.timestamp_millis(F.col("lines_window") - 1)
     return log_lines(counted, done, refusal_of(windowing)).withColumns(

@@ -8,7 +8,7 @@ import org.apache.spark.sql.RowFactory;
 
 /**
  * The bytes of a flat canonical log record -> (event time in microseconds, host, service, level as given, message); null for
- * what is not plainly good.
+ * what is not plainly good. Without a service that is empty, and without a level it is null, where no other member can name them.
  */
 public class FlatLine extends FlatRecord {
   static final int MAX_MESSAGE = 8192;
@@ -26,6 +26,7 @@ public class FlatLine extends FlatRecord {
   Row read(JsonParser parser) throws IOException {
     String host = null, service = null, level = null, message = null;
     long time = -1;
+    boolean others = false;
     for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
       JsonToken token = parser.nextToken();
       boolean text = token == JsonToken.VALUE_STRING;
@@ -53,16 +54,18 @@ public class FlatLine extends FlatRecord {
         if (!text || message != null || !whole(message = parser.getText())) {
           return null;
         }
-      } else if (otherForm(name)) {
+      } else if (otherForm(name) || name.startsWith("log") || name.startsWith("kubernetes")) { // may say what counts more
         return null;
       } else {
+        others = true;
         parser.skipChildren();
       }
     }
-    if (time < 0 || host == null || service == null || level == null || message == null || !ends(parser)) {
+    boolean whole = service != null && level != null || !others;
+    if (time < 0 || host == null || message == null || !whole || !ends(parser)) {
       return null;
     }
-    return RowFactory.create(new Object[] {time, host, service, level, message});
+    return RowFactory.create(new Object[] {time, host, service == null ? "" : service, level, message});
   }
 
   /** Whether a message needs no cutting and has no half characters, and nothing that is meant for a terminal. */

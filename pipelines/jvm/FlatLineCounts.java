@@ -1,9 +1,6 @@
 package kappa;
 
-import java.util.HashMap;
 import java.util.Iterator;
-import java.util.Map;
-import java.util.StringTokenizer;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
 
@@ -15,23 +12,15 @@ import org.apache.spark.sql.Row;
  * counted here; the rest it looks at itself, and says why.
  */
 public class FlatLineCounts implements MapPartitionsFunction {
-  private static final String OTHER_LEVEL = "info";
-
   private final Admission admission;
   private final byte[] masks;
-  private final Map levels = new HashMap();
+  private final LineLevel levels;
 
-  /** `masks` as in `LogTemplate`; `levels` has lines of a level and its names, with a space between. What is none of these is `info`. */
-  public FlatLineCounts(long windowMillis, long latenessMillis, long skewMillis, byte[] masks, String levels) {
+  /** `masks` as in `LogTemplate`. */
+  public FlatLineCounts(long windowMillis, long latenessMillis, long skewMillis, byte[] masks, LineLevel levels) {
     admission = new Admission(windowMillis, latenessMillis, skewMillis);
     this.masks = masks;
-    for (StringTokenizer lines = new StringTokenizer(levels, "\n"); lines.hasMoreTokens();) {
-      StringTokenizer names = new StringTokenizer(lines.nextToken(), " ");
-      String level = names.nextToken();
-      while (names.hasMoreTokens()) {
-        this.levels.put(names.nextToken(), level);
-      }
-    }
+    this.levels = levels;
   }
 
   @Override
@@ -39,18 +28,9 @@ public class FlatLineCounts implements MapPartitionsFunction {
     return new Counted(this, records);
   }
 
-  /** The level of a given name; null where letters of other alphabets are in it, which only Spark makes small as Spark does. */
-  private String level(String given) {
-    StringBuilder small = new StringBuilder(given.length());
-    for (int i = 0; i < given.length(); i++) {
-      char c = given.charAt(i);
-      if (c >= 0x80) {
-        return null;
-      }
-      small.append(c >= 'A' && c <= 'Z' ? (char) (c + 'a' - 'A') : c);
-    }
-    String found = (String) levels.get(small.toString());
-    return found == null ? OTHER_LEVEL : found;
+  private String level(PlainLine line) {
+    String given = line.level();
+    return (String) levels.call(given, given == null ? line.messageText() : null);
   }
 
   static class Counted extends HeldRows {
@@ -73,7 +53,7 @@ public class FlatLineCounts implements MapPartitionsFunction {
         if (!of.admission.admits(plain.micros, found.appended())) {
           return false;
         }
-        counts.add(of.admission.window(plain.micros), plain, of.level(plain.level()));
+        counts.add(of.admission.window(plain.micros), plain, of.level(plain));
         return true;
       }
       Row line;
@@ -82,10 +62,10 @@ public class FlatLineCounts implements MapPartitionsFunction {
       } catch (java.io.IOException impossible) {
         throw new IllegalStateException(impossible); // its bytes are in memory
       }
-      String level = line == null ? null : of.level(line.getString(3));
-      if (level == null || !of.admission.admits(line.getLong(0), found.appended())) {
+      if (line == null || !of.admission.admits(line.getLong(0), found.appended())) {
         return false;
       }
+      String level = (String) of.levels.call(line.getString(3), line.getString(4));
       counts.add(of.admission.window(line.getLong(0)), line.getString(1), line.getString(2), level, line.getString(4));
       return true;
     }

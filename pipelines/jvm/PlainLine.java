@@ -6,7 +6,8 @@ import java.nio.charset.StandardCharsets;
  * The bytes of a flat canonical log record in its most usual form -> event time, host, service, level and message, without an object
  * for any of them. False for whatever else, good or not: `FlatLine` gives that to a parser of JSON.
  *
- * <p>Usual are, besides what `PlainRecord` says: the five members, and a message whose escapes are of one character.
+ * <p>Usual are, besides what `PlainRecord` says: the five members, of which those of service and level may be missing, and a message whose
+ * escapes are of one character.
  */
 final class PlainLine extends PlainRecord {
   private static final int LEVEL_PART = 2, PARTS = 3;
@@ -54,7 +55,12 @@ final class PlainLine extends PlainRecord {
         return false;
       }
     } while (take(','));
-    if (!closes() || micros < 0 || !isName(HOST_PART) || !isName(SERVICE_PART) || begins[LEVEL_PART] < 0 || message == null) {
+    if (begins[SERVICE_PART] < 0) {
+      begins[SERVICE_PART] = ends[SERVICE_PART] = 0;
+    } else if (!isName(SERVICE_PART)) {
+      return false;
+    }
+    if (!closes() || micros < 0 || !isName(HOST_PART) || message == null) {
       return false;
     }
     int size = messageEnd - messageBegin;
@@ -69,9 +75,9 @@ final class PlainLine extends PlainRecord {
     return named(SERVICE_PART);
   }
 
-  /** As it was given. */
+  /** As it was given; null where it was not. */
   String level() {
-    return named(LEVEL_PART);
+    return begins[LEVEL_PART] < 0 ? null : named(LEVEL_PART);
   }
 
   String messageText() {

@@ -16,7 +16,7 @@ import org.apache.spark.sql.api.java.UDF1;
 /**
  * The bytes of a record -> (json, line, reason): its text where that is one JSON object within the limits below; else why not,
  * and the beginning of what may be a line of syslog. An object is made of OpenTelemetry's protobuf (OtlpText), and one with the
- * member `collectd` of collectd's array.
+ * member `collectd` of collectd's array. Where members are wanted (MemberPaths), there is one more: a row of their texts.
  *
  * <p>Whatever looks at a record but for the readers of flat ones looks at what this answers. So Spark's functions see no
  * record that is large, deep or of very many parts, and their time is bounded. What one pass over the record costs is in
@@ -42,8 +42,7 @@ public class RecordText implements UDF1 {
   private static final String BYTE_ORDER_MARK = "\ufeff"; // some programs begin UTF-8 with it
   static final String TRACES = "traces are not read, only metrics and logs";
 
-  private static final JsonFactory JSON =
-      json().enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES).enable(JsonParser.Feature.ALLOW_NON_NUMERIC_NUMBERS);
+  private static final JsonFactory JSON = lenient();
 
   /**
    * What makes parsers with the limits that both readers share. A key must not come twice in an object.
@@ -58,6 +57,23 @@ public class RecordText implements UDF1 {
     return json.enable(JsonParser.Feature.STRICT_DUPLICATE_DETECTION);
   }
 
+  private final String paths;
+  private transient MemberPaths wanted;
+
+  public RecordText() {
+    this("");
+  }
+
+  /** `paths` as in `MemberPaths`. */
+  public RecordText(String paths) {
+    this.paths = paths;
+  }
+
+  /** What makes the parsers of all but flat records. */
+  static JsonFactory lenient() {
+    return json().enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES).enable(JsonParser.Feature.ALLOW_NON_NUMERIC_NUMBERS);
+  }
+
   @Override
   public Object call(Object given) throws IOException {
     byte[] record = (byte[]) given;
@@ -69,7 +85,7 @@ public class RecordText implements UDF1 {
     }
     if (OtlpText.looksLike(record)) {
       try {
-        return row(OtlpText.of(record), null, null);
+        return ofOtlp(OtlpText.of(record));
       } catch (OtlpText.Refused refused) {
         return row(null, null, refused.getMessage());
       }
@@ -81,11 +97,40 @@ public class RecordText implements UDF1 {
     if (text.startsWith(BYTE_ORDER_MARK)) {
       text = text.substring(1);
     }
-    String reason = problem(text);
-    if (reason == null) {
-      return row(isArray(text) ? "{\"collectd\":" + text + "}" : text, null, null);
+    FoundMembers members = found(text);
+    String reason = problem(text, members);
+    if (reason != null) {
+      return row(null, text.startsWith("<") ? beginning(text) : null, reason);
     }
-    return row(null, text.startsWith("<") ? beginning(text) : null, reason);
+    return isArray(text) ? ofOne("collectd", text) : row(text, members);
+  }
+
+  private MemberPaths wanted() {
+    if (wanted == null) {
+      wanted = new MemberPaths(paths);
+    }
+    return wanted;
+  }
+
+  private FoundMembers found(String text) {
+    return paths.isEmpty() ? null : new FoundMembers(wanted(), text);
+  }
+
+  /** The row of an object that has one member. */
+  private Object ofOne(String name, String json) {
+    String text = "{\"" + name + "\":" + json + "}";
+    FoundMembers members = found(text);
+    MemberPaths.Node wants = members == null ? null : wanted().root.child(name);
+    if (wants != null) {
+      members.texts[wants.number] = json;
+    }
+    return row(text, members);
+  }
+
+  /** The same of what OtlpText made, which may be an object without a member. */
+  private Object ofOtlp(String json) {
+    int colon = json.indexOf(':');
+    return colon < 0 ? row(json, found(json)) : ofOne(json.substring(2, colon - 1), json.substring(colon + 1, json.length() - 1));
   }
 
   /** Whether a text is an array, of an object or an array. */
@@ -103,8 +148,16 @@ public class RecordText implements UDF1 {
     return mark ? ByteBuffer.wrap(record).getLong(MOST_BYTES) : record.length;
   }
 
-  private static Object row(String json, String line, String reason) {
-    return RowFactory.create(new Object[] {json, line, reason});
+  private Object row(String json, FoundMembers members) {
+    return row(json, null, null, members == null ? null : RowFactory.create(members.texts));
+  }
+
+  private Object row(String json, String line, String reason) {
+    return row(json, line, reason, null);
+  }
+
+  private Object row(String json, String line, String reason, Object members) {
+    return RowFactory.create(paths.isEmpty() ? new Object[] {json, line, reason} : new Object[] {json, line, reason, members});
   }
 
   /** The text of bytes; null where they are not UTF-8. */
@@ -123,8 +176,8 @@ public class RecordText implements UDF1 {
     return text.substring(0, Character.isHighSurrogate(text.charAt(MOST_LINE - 1)) ? MOST_LINE - 1 : MOST_LINE);
   }
 
-  /** Why a text is not one JSON object within the limits; null where it is. */
-  private static String problem(String text) throws IOException {
+  /** Why a text is not one JSON object within the limits; null where it is. Looks for members, if any are wanted. */
+  private static String problem(String text, FoundMembers members) throws IOException {
     JsonParser parser = JSON.createParser(text);
     RecordLimits limits = new RecordLimits();
     KeyHashes keys = new KeyHashes();
@@ -135,9 +188,15 @@ public class RecordText implements UDF1 {
         return "not a JSON object";
       }
       String reason = counted(limits, parser, first);
+      if (members != null) {
+        members.take(parser, first, limits.depth());
+      }
       while (reason == null && limits.depth() > 0) {
         JsonToken next = parser.nextToken();
         reason = next == null ? "not JSON" : counted(limits, parser, next);
+        if (reason == null && members != null) {
+          members.take(parser, next, limits.depth());
+        }
         collectd |= next == JsonToken.FIELD_NAME && limits.depth() == 2 && parser.currentName().equals("dsnames");
         if (reason == null && next == JsonToken.FIELD_NAME && keys.tooMany(parser.currentName())) {
           reason = "more than " + KeyHashes.MOST + " keys of one hash";

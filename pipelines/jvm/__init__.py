@@ -5,7 +5,7 @@ own; `app.runtime.spark.session` makes them known. Sums and `packed_by_shard` ma
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
+    DataType,
     DoubleType,
     IntegerType,
     LongType,
@@ -22,11 +24,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from models.records import log_levels
 from models.records.records import LETTER_BYTES
 from models.templates.masks import line_table
 from models.templates.pattern_program import Table
+from pipelines.inputs import OF_LINES, OF_POINTS, ecs, syslog
+from pipelines.inputs.fields import MAX_CUT
+from pipelines.inputs.members import Paths, field_of, paths_text
+from pipelines.inputs.shippers import SERVICE_PATTERNS
 from pipelines.letters import MOST_BYTES
-from pipelines.spark_internals import Functions, aggregated, map_partitions
+from pipelines.spark_internals import Functions, aggregated, java_object, map_partitions
 from pipelines.windowing import MILLIS, WindowingConfig
 
 SOURCES = Path(__file__).parent
@@ -39,14 +46,26 @@ def packed(table: Table) -> bytes:
 
 def functions() -> Functions:
     """SQL name -> (class, what it answers, what it is made of); readers answer null for a record that is not plainly good."""
+    text = [StructField(name, StringType()) for name in ("json", "line", "reason")]
+
+    def record_with(members: Paths) -> tuple[str, DataType, tuple[Any, ...]]:
+        found = StructType([StructField(field_of(path), StringType()) for path in members])
+        return "RecordText", StructType([*text, StructField("members", found)]), (paths_text(members),)
+
+    leaf = [StructField(name, StringType()) for name in ("path", "value", "kind")]
     return {
         "kappa_score_text": ("ScoreText", BinaryType(), ()),
         "kappa_template": ("LogTemplate", StringType(), (packed(line_table()),)),
-        "kappa_record_text": (
-            "RecordText",
-            StructType([StructField(name, StringType()) for name in ("json", "line", "reason")]),
-            (),
-        ),
+        "kappa_level": ("LineLevel", StringType(), _levels()),
+        "kappa_service": ("ServiceName", StringType(), (False, *SERVICE_PATTERNS)),
+        "kappa_service_of_file": ("ServiceName", StringType(), (True, *SERVICE_PATTERNS)),
+        "kappa_leaves": ("DocumentLeaves", ArrayType(StructType(leaf)), (ecs.DEPTH, MAX_CUT)),
+        "kappa_plain_time": ("PlainTime", LongType(), ()),
+        "kappa_rfc3164": ("PatternGroups", ArrayType(StringType()), (syslog.RFC3164,)),
+        "kappa_rfc5424": ("PatternGroups", ArrayType(StringType()), (syslog.RFC5424,)),
+        "kappa_record_text": ("RecordText", StructType(text), ()),
+        "kappa_point_record": record_with(OF_POINTS),
+        "kappa_line_record": record_with(OF_LINES),
         "kappa_flat_point": (
             "FlatPoint",
             StructType(
@@ -69,6 +88,19 @@ def functions() -> Functions:
             (),
         ),
     }
+
+
+def _levels() -> tuple[Any, ...]:
+    """What `LineLevel` is made of."""
+    names = "\n".join(" ".join((level, *given)) for level, given in log_levels.SYNONYMS.items())
+    patterns = (
+        log_levels.NAMED,
+        log_levels.WORD,
+        log_levels.IN_JSON,
+        " ".join(log_levels.LIKELY),
+        log_levels.BEFORE_DIGITS,
+    )
+    return names, *patterns, log_levels.WITHIN, log_levels.WITHIN_JSON
 
 
 # SQL name -> class, of functions whose answers depend on what they were asked before
@@ -160,13 +192,10 @@ def sums_of_flat(raw: DataFrame, windowing: WindowingConfig, needed: Needed) -> 
     return _made_of_flat(raw, windowing, SUMS, "FlatSums", *needed)
 
 
-def counts_of_flat(raw: DataFrame, windowing: WindowingConfig, levels: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`.
-
-    `levels` are the names of each level, in small letters.
-    """
-    names = "\n".join(" ".join((level, *given)) for level, given in levels.items())
-    return _made_of_flat(raw, windowing, COUNTS, "FlatLineCounts", packed(line_table()), names)
+def counts_of_flat(raw: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`."""
+    levels = java_object(raw.sparkSession, "LineLevel", *_levels())
+    return _made_of_flat(raw, windowing, COUNTS, "FlatLineCounts", packed(line_table()), levels)
 
 
 def _made_of_flat(

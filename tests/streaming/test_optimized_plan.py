@@ -79,7 +79,7 @@ def test_what_comes_of_kafka_is_not_copied_before_it_is_read(spark: SparkSession
     raw = spark.createDataFrame([], f"{KAFKA.partition(', headers')[0]}, timestampType int")
     for read in (
         sums_of_flat(raw, WindowingConfig(), Needed(10, 20)),
-        counts_of_flat(raw, WindowingConfig(), {"info": ("info",)}),
+        counts_of_flat(raw, WindowingConfig()),
     ):
         _, below = str(read._jdf.queryExecution().optimizedPlan()).split("DeserializeToObject")
         assert "timestampType" in below

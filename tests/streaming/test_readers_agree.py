@@ -20,6 +20,15 @@ MIXED = {
     record_grammar.LOGS: [
         b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"s","service":{"name":"t"},"log.level":"info","message":"m %s"}',
         b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"s","log.level":null,"log":{"level":"error"},"message":"m %s"}',
+        # a member that only the slower reader knows counts, and no other makes a difference
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","log.level":"info","kubernetes":{"node":{"name":"n"}},"message":"m %s"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"s","log.level":"info","kubernetes.node.name":"n","message":"m %s"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","log.level":"info","log":{"syslog":{"hostname":"n"}},"message":"m %s"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"s","message":"ERROR m %s"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"s","message":"m %s","level":"error"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","log.level":"warn","message":"m %s","container":{"name":"c"}}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","message":"WARN m %s"}',
+        b'{"@timestamp":"2026-01-05T00:00:10Z","host.name":"h","service.name":"","message":"m %s"}',
     ],
 }
 

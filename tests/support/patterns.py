@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from app.core.settings import PROJECT
+from models.records import log_levels
 from models.templates import matcher
 from models.templates.masks import MASKS
 from models.templates.pattern_program import Mask, Table, table_of
+from pipelines.inputs import shippers, syslog
 
 USED = re.compile(r"\b([A-Z_]{1,40})\.([a-z]{1,20})\(")
 MOST = 1 << 30  # characters
@@ -43,8 +45,27 @@ MADE_LATER = {
     "replay/savepoints/periodic.py": "the escaped name of a version, before a moment of fixed length",
     "app/cli/settings_page.py": "names of settings, applied to their own descriptions when the page is made",
 }
-# Calls of Java that take a pattern, and what it is.
-OF_JAVA: dict[str, list[str]] = {}
+# Calls of Java that take a pattern. Each is made of one of the texts below, but for what separates words.
+OF_JAVA = {
+    "LineLevel.java": [
+        *(f"Pattern.compile({name});" for name in ("named", "word", "inJson")),
+        '.split(" ");',
+        "Pattern.compile(beforeDigits);",
+    ],
+    "MemberPaths.java": [r'.split("\\."), 0);'],
+    "PatternGroups.java": ["Pattern.compile(pattern);"],
+    "ServiceName.java": [
+        *(f"Pattern.compile({name});" for name in ("ofContainer", "before", "behind", "run")),
+        ".replaceAll(NOTHING);",
+        '.replaceAll("$1")).replaceAll(NOTHING);',
+        ".replaceAll(NOTHING);",
+    ],
+}
+HANDED_TO_JAVA = {
+    "models/records/log_levels.py": (log_levels.NAMED, log_levels.WORD, log_levels.IN_JSON, log_levels.BEFORE_DIGITS),
+    "pipelines/inputs/shippers.py": tuple(text for text in shippers.SERVICE_PATTERNS if isinstance(text, str)),
+    "pipelines/inputs/syslog.py": (syslog.RFC3164, syslog.RFC5424),
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +106,8 @@ def every() -> list[FoundPattern]:
     """All patterns. Raises AssertionError for one that can neither be evaluated nor is listed."""
     found = [each for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")) for each in _of(file)]
     masks = [FoundPattern(f"mask {i}", mask[0], re.ASCII, java=True, mask=mask) for i, mask in enumerate(MASKS)]
-    return [*dict.fromkeys(found), *masks]
+    handed = [FoundPattern(file, text, 0, java=True) for file, texts in HANDED_TO_JAVA.items() for text in texts]
+    return [*dict.fromkeys([*found, *handed]), *masks]
 
 
 @cache

@@ -141,7 +141,7 @@ def _of_telemetry() -> list[Poison]:
             "host.name longer than 256",
             {"timestamp": AT, "name": "m", "value": "1", "labels": instance},
         ),
-        _of("telemetry", "a value with a huge exponent", "value is not a number", flat(metric__value="1E-2000000000")),
+        _of("telemetry", "a value with a huge exponent", "value beyond 1e15", flat(metric__value="1E2000000000")),
         _of("telemetry", "a value of a megabyte", "value is not a number", flat(metric__value="1" * 1_000_000)),
     ]
 
