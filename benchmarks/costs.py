@@ -26,6 +26,7 @@ from rich.table import Table
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.runtime import jobs
+from benchmarks import forms
 from benchmarks.__main__ import RESULTS
 from benchmarks.deployment import (
     close_windows,
@@ -47,6 +48,15 @@ from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched
 from pipelines.runner import Job
 
+# what, its topic, the form, and how many a record has (`benchmarks/forms.py`)
+OF_AGENTS = {
+    "event_metricbeat": ("a number", "telemetry", "Metricbeat", 11),
+    "event_opentelemetry": ("a data point", "telemetry", "OpenTelemetry", 10),
+    "event_prometheus": ("a sample", "telemetry", "Prometheus", 1),
+    "line_filebeat": ("a line of 120 bytes", "logs", "Filebeat", 1),
+    "line_opentelemetry": ("a line of 120 bytes", "logs", "OpenTelemetry", 10),
+    "line_syslog": ("a line of 120 bytes", "logs", "syslog", 1),
+}
 SERIES = 1_000
 FEW = 100_000  # events of a short log
 WHAT = {
@@ -55,6 +65,7 @@ WHAT = {
     "row_detect": "the same, `detect`",
     "line": "a log line of 120 bytes, `extract`",
     "long_line": "a log line of 500 bytes, `extract`",
+    **{name: f"{what} of {form}, `extract`" for name, (what, _, form, _) in OF_AGENTS.items()},
     "episode": "an episode event, `correlate`",
     "event_bytes": "bytes on the broker: an event, as agents send it",
     "line_bytes": "a line of 120 bytes",
@@ -71,12 +82,14 @@ EPISODES, WINDOWS, LASTING = 50, 60, 6  # of a window, hosts of their own; windo
 
 @dataclass(frozen=True)
 class WrittenLog:
-    """What is in a log, and how many bytes of a message a line has."""
+    """What is in a log, how many bytes of a message a line has, and how many records of which of `OF_AGENTS`."""
 
     events: int = FEW
     series: int = SERIES
     lines: int = 0
     length: int = SHORT
+    records: int = 0
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,9 @@ def extracted(spark: SparkSession, settings: Settings, name: str, log: WrittenLo
     telemetry(spark, own, log.events, log.series)
     if log.lines:
         log_lines(spark, own, log.lines, log.length)
+    if log.records:
+        _, kind, form, _ = OF_AGENTS[log.of]
+        forms.fill(spark, own, kind, form, log.records, log.length if kind == "logs" else 0)
     close_windows(own, far_ahead())
     return used(spark, own, name, jobs.extract_job(own))
 
@@ -206,6 +222,11 @@ def measure(spark: SparkSession, settings: Settings, scale: float, only: list[st
             little, much = more(name, WrittenLog(), WrittenLog(lines=number(200_000), length=length))
             found[name] = 1e6 * (much.seconds - little.seconds) / number(200_000)
             found[f"{name}_bytes"] = much.size["logs"] / number(200_000)
+    for name in OF_AGENTS.keys() & set(only):
+        each = OF_AGENTS[name][3]
+        few, many = number(20_000 / each), number(220_000 / each)
+        little, much = more(name, WrittenLog(records=few, of=name), WrittenLog(records=many, of=name))
+        found[name] = 1e6 * (much.seconds - little.seconds) / (each * (many - few))
     if "row_detect" in only:
         series = number(50_000)
         detected(spark, settings, "windows-warm", series, 2)

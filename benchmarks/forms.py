@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.deployment import say
+from app.core.settings import Settings
+from benchmarks.deployment import HOSTS, PARTITIONS, message, say, write
 from benchmarks.throughput import RUNS
 from pipelines.inputs import log_lines, telemetry_points
 
@@ -33,8 +34,8 @@ BEAT = {
 }
 CPU = {name: {"pct": 0.5, "norm": {"pct": 0.25}} for name in ("user", "system", "idle", "iowait", "total")}
 RESOURCE = {"attributes": [{"key": name, "value": {"stringValue": "vm-003"}} for name in ("host.name", "service.name")]}
-STATE = [{"key": "cpu", "value": {"stringValue": "cpu0"}}, {"key": "state", "value": {"stringValue": "user"}}]
-POINTS = [{"attributes": STATE, "timeUnixNano": NANOSECONDS, "asDouble": NUMBER} for _ in range(10)]
+CPUS = [[{"key": "cpu", "value": {"stringValue": f"cpu{i}"}}] for i in range(10)]
+POINTS = [{"attributes": cpu, "timeUnixNano": NANOSECONDS, "asDouble": NUMBER} for cpu in CPUS]
 METRIC = {"name": "system.cpu.time", "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": POINTS}}
 BODIES = [{"timeUnixNano": NANOSECONDS, "severityNumber": 9, "body": {"stringValue": MESSAGE}} for _ in range(10)]
 POD = {"container_name": "cart", "namespace_name": "shop", "pod_name": "cart-7d8f", "host": "vm-003"}
@@ -79,7 +80,15 @@ def measure(spark: SparkSession) -> dict[str, float]:
 
 def rate(spark: SparkSession, read: Read, record: str) -> float:
     """Rows a second of records that differ in a number."""
-    records = kafka(spark, record).persist()
+    cores, number = spark.sparkContext.defaultParallelism, (F.col("id") + NUMBER).cast("string")
+    value = F.replace(F.lit(record), F.lit(str(NUMBER)), number).cast("binary")
+    columns = (
+        value.alias("value"),
+        F.lit("t").alias("topic"),
+        F.lit(0).alias("partition"),
+        F.col("id").alias("offset"),
+    )
+    records = spark.range(0, RECORDS, 1, cores).select(*columns, F.current_timestamp().alias("timestamp")).persist()
     records.count()
     rows = read(records)
     many, refused = rows.agg(F.count(F.lit(1)), F.max("reason")).collect()[0]
@@ -95,11 +104,24 @@ def rate(spark: SparkSession, read: Read, record: str) -> float:
     return float(many / statistics.median(taken[1:]))
 
 
-def kafka(spark: SparkSession, record: str) -> DataFrame:
-    """Kafka's columns of many records."""
-    value: Column = F.replace(F.lit(record), F.lit(str(NUMBER)), (F.col("id") + NUMBER).cast("string"))
-    columns = (value.cast("binary").alias("value"), F.lit("t").alias("topic"), F.lit(0).alias("partition"))
-    cores = spark.sparkContext.defaultParallelism
-    return spark.range(0, RECORDS, 1, cores).select(
-        *columns, F.col("id").alias("offset"), F.current_timestamp().alias("timestamp")
+def fill(spark: SparkSession, settings: Settings, kind: str, form: str, records: int, length: int = 0) -> None:
+    """Fill an input with records of a form from `HOSTS` hosts, evenly over a minute from now, with messages of `length` bytes."""
+    record = (TELEMETRY if kind == "telemetry" else LOGS)[form]
+    text = F.lit(record if isinstance(record, str) else json.dumps(record))
+    number, host = F.col("id"), F.concat(F.lit("host-"), F.col("id") % HOSTS)
+    at = F.unix_millis(F.current_timestamp()) + F.floor(number * 60_000 / records)
+    for placeholder, value in (
+        (MESSAGE, message(number, length) if length else F.lit(MESSAGE)),
+        (str(NUMBER), (number + NUMBER).cast("string")),
+        (AT, F.date_format(F.timestamp_millis(at), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")),
+        (NANOSECONDS, F.concat(at.cast("string"), F.lit("000000"))),
+        (str(SECONDS), F.floor(at / 1000).cast("string")),
+        ("vm-003", host),
+    ):
+        text = F.replace(text, F.lit(placeholder), value)
+    columns = (
+        F.lit(settings.topic(kind)).alias("topic"),
+        host.cast("binary").alias("key"),
+        text.cast("binary").alias("value"),
     )
+    write(settings, spark.range(0, records, 1, PARTITIONS).select(*columns))

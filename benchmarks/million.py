@@ -88,7 +88,7 @@ def chosen(settings: Settings, series: int) -> Settings:
 
 def planned(settings: Settings, series: int) -> Plan:
     """What `kappa plan` says."""
-    return plan(Load(series, series // SERIES_OF_HOST), settings)
+    return plan(Load(series, series // SERIES_OF_HOST, canonical=True), settings)
 
 
 @contextmanager

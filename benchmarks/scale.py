@@ -39,7 +39,9 @@ def costs() -> list[str]:
     """The table of what each costs."""
     rows = (
         ("an event, in the canonical form, of a series with many in a window", plan.EVENT_SECONDS, plan.EVENT),
-        ("a log line with a message of 120 bytes", plan.LINE_SECONDS, plan.LINE),
+        ("the same, as agents write it", plan.AGENT_EVENT_SECONDS, None),
+        ("a log line with a message of 120 bytes, in the canonical form", plan.LINE_SECONDS, plan.LINE),
+        ("more of it, as agents write it", plan.AGENT_LINE_SECONDS, None),
         ("each 100 bytes more of it", 100 * plan.LINE_BYTE_SECONDS, 100 * plan.LINE_BYTE),
         ("a series in a window, `extract`", plan.ROW_EXTRACT_SECONDS, plan.ROW),
         ("the same, `detect`", plan.ROW_DETECT_SECONDS, plan.SCORE),
@@ -90,10 +92,17 @@ def machines(cores: float) -> int:
 
 def limits() -> list[str]:
     """The table of what does not grow with the machines."""
-    found = ceilings(settings_of())
+    found, canonical = ceilings(settings_of()), ceilings(settings_of(), canonical=True)
+    flat = "in the canonical form"
     rows = (
-        (f"`telemetry`: {plan.INPUT_PARTITIONS} partitions, a task each", f"{found.events:,.0f} events/s"),
-        (f"`logs`: {plan.INPUT_PARTITIONS} partitions, a task each", f"{found.lines:,.0f} lines of 120 bytes a second"),
+        (
+            f"`telemetry`: {plan.INPUT_PARTITIONS} partitions, a task each",
+            f"{found.events:,.0f} events/s; {flat} {canonical.events:,.0f}",
+        ),
+        (
+            f"`logs`: {plan.INPUT_PARTITIONS} partitions, a task each",
+            f"{found.lines:,.0f} lines of 120 bytes a second; {flat} {canonical.lines:,.0f}",
+        ),
         (f"`detect`: {SHARDS} shards, a task each", f"{found.rows:,.0f} series in windows of 10 s"),
         ("`correlate`: one task", f"{found.episodes:,.0f} episode events in a window of 10 s"),
     )

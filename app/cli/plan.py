@@ -32,6 +32,12 @@ def plan(
     templates: Annotated[int, typer.Option(help="Log templates of all hosts.", min=0)] = 0,
     log_lines: Annotated[float, typer.Option(help="Log lines a second of all hosts.", min=0, max=1e9)] = 0.0,
     line_bytes: Annotated[int, typer.Option(help="Bytes of a log line's message.", min=1, max=1_000_000)] = 120,
+    canonical: Annotated[
+        bool,
+        typer.Option(
+            "--canonical", help="Records are in the canonical, flat form, which costs a tenth of what agents write."
+        ),
+    ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +48,7 @@ def plan(
     settings = load(config)
     if window is not None:
         settings = settings.model_copy(update={"windowing": replace(settings.windowing, window_seconds=window)})
-    found = planned(Load(series, hosts, templates, log_lines, line_bytes), settings)
+    found = planned(Load(series, hosts, templates, log_lines, line_bytes, canonical), settings)
     if as_json:
         print_json(found.shown())
         return

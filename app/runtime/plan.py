@@ -40,7 +40,8 @@ EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, com
 LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
 
 # Processor time of a core, seconds (`python -m benchmarks.costs`).
-EVENT_SECONDS = 2e-6
+EVENT_SECONDS, AGENT_EVENT_SECONDS = 2e-6, 20e-6  # of an event in the canonical, flat form, and as agents write it
+AGENT_LINE_SECONDS = 12e-6  # of a line, more, as agents write it
 LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 ROW_LIVE_SECONDS = 15e-6  # of a row, more, where each batch has one window: `detect` writes its state after each batch
@@ -55,7 +56,7 @@ INPUT_PARTITIONS = 16  # of a topic, each read by one task
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: metric series and log templates in all, hosts, log lines a second and the bytes of their messages.
+    """What is sent: metric series and log templates in all, hosts, log lines a second, the bytes of their messages, and in which form.
 
     Raises
     ------
@@ -68,6 +69,7 @@ class Load:
     templates: int = 0
     lines_per_second: float = 0.0
     line_bytes: int = SHORT_LINE
+    canonical: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -137,14 +139,23 @@ def bytes_of_line(load: Load) -> float:
     return LINE + LINE_BYTE * (load.line_bytes - SHORT_LINE)
 
 
+def seconds_of_event(canonical: bool) -> float:
+    """Processor time of a core for an event."""
+    return EVENT_SECONDS if canonical else AGENT_EVENT_SECONDS
+
+
+def seconds_of_line(line_bytes: int, canonical: bool) -> float:
+    """The same for a log line with a message of so many bytes."""
+    return LINE_SECONDS + LINE_BYTE_SECONDS * (line_bytes - SHORT_LINE) + (0 if canonical else AGENT_LINE_SECONDS)
+
+
 def cores_of(load: Load, settings: Settings) -> dict[str, float]:
     """Cores by what they do: events, lines, rows of windows in `extract` and in `detect`, shards, and what is there without a load."""
     window = settings.windowing.window_seconds
     rows = (load.series + counts_of(load)) / window
-    line = LINE_SECONDS + LINE_BYTE_SECONDS * (load.line_bytes - SHORT_LINE)
     return {
-        "events": load.series / window * EVENT_SECONDS,
-        "lines": load.lines_per_second * line,
+        "events": load.series / window * seconds_of_event(load.canonical),
+        "lines": load.lines_per_second * seconds_of_line(load.line_bytes, load.canonical),
         "rows of extract": rows * ROW_EXTRACT_SECONDS,
         "rows of detect": rows * ROW_DETECT_SECONDS,
         "rows of small batches": rows * ROW_LIVE_SECONDS,
@@ -163,16 +174,15 @@ class Ceilings:
     episodes: float
 
 
-def ceilings(settings: Settings, line_bytes: int = SHORT_LINE) -> Ceilings:
+def ceilings(settings: Settings, line_bytes: int = SHORT_LINE, *, canonical: bool = False) -> Ceilings:
     """With a core for each task that there can be: a task a partition, one for each shard, one of `correlate`.
 
     Rows are series in each window, episodes the episode events of a window.
     """
     window = settings.windowing.window_seconds
-    line = LINE_SECONDS + LINE_BYTE_SECONDS * (line_bytes - SHORT_LINE)
     return Ceilings(
-        events=INPUT_PARTITIONS / EVENT_SECONDS,
-        lines=INPUT_PARTITIONS / line,
+        events=INPUT_PARTITIONS / seconds_of_event(canonical),
+        lines=INPUT_PARTITIONS / seconds_of_line(line_bytes, canonical),
         rows=settings.windowing.shards * window / ROW_DETECT_SECONDS,
         episodes=window / EPISODE_SECONDS,
     )

@@ -16,10 +16,23 @@ final class KeyHashes {
   static final int MOST = 64; // a bucket has room for 150, of all records of a task; at most one overflow in a record does no harm
   private static final int FACTOR = 33;
 
+  private final String[] first = new String[MOST]; // keys: records of so few, as most are, need no look
+  private int many = 0;
   private final Map found = new HashMap(); // length and hash -> the key, or a set of keys
 
   /** Looks at a key of the record; answers whether too many others have its hash. */
   boolean tooMany(String key) {
+    if (many < MOST) {
+      first[many++] = key;
+      return false;
+    }
+    for (; many < 2 * MOST; many++) {
+      added(first[many - MOST]);
+    }
+    return added(key);
+  }
+
+  private boolean added(String key) {
     int hash = 0;
     for (int i = 0; i < key.length(); i++) {
       hash = FACTOR * hash + key.charAt(i);

@@ -162,6 +162,13 @@ public class RecordText implements UDF1 {
 
   /** The text of bytes; null where they are not UTF-8. */
   static String decoded(byte[] record) {
+    int bits = 0;
+    for (int i = 0; i < record.length; i++) {
+      bits |= record[i];
+    }
+    if (bits >= 0) {
+      return new String(record, StandardCharsets.ISO_8859_1); // ASCII
+    }
     try {
       return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(record)).toString();
     } catch (CharacterCodingException notText) {

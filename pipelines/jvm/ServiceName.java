@@ -11,7 +11,7 @@ import org.apache.spark.sql.api.java.UDF1;
  * are remembered: there are few, and the patterns take longer than all else that is done with a line.
  */
 public class ServiceName implements UDF1 {
-  private static final int MOST_KNOWN = 1 << 12;
+  private static final int MOST_KNOWN = 1 << 10;
   private static final String NOTHING = "";
 
   private final boolean ofFile;

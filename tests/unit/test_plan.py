@@ -41,7 +41,7 @@ class MeasuredChain:
         """What the plan gives beforehand."""
         settings = load()
         windowing = replace(settings.windowing, window_seconds=10, shards=self.shards)
-        return plan(Load(self.series, self.hosts), settings.model_copy(update={"windowing": windowing}))
+        return plan(Load(self.series, self.hosts, canonical=True), settings.model_copy(update={"windowing": windowing}))
 
     def rows(self) -> list[tuple[str, float, float | None]]:
         """Rows of the page: what, what the plan says, what was measured."""
@@ -80,13 +80,13 @@ def test_the_page_has_the_figures_of_the_plan_and_those_that_were_measured() -> 
 def test_cores_of_a_small_fleet_are_those_that_were_measured_on_a_machine_without_other_work() -> None:
     settings = load()
     assert (settings.windowing.window_seconds, settings.windowing.shards) == (10, 16)
-    assert f"{plan(Load(idle.FLEET_SERIES, idle.FLEET_HOSTS), settings).cores:.2f}" == "0.34"
+    assert f"{plan(Load(idle.FLEET_SERIES, idle.FLEET_HOSTS, canonical=True), settings).cores:.2f}" == "0.34"
     assert "20 hosts and 720 gauges, each once in ten seconds, it is\n0.34 of a core" in SCALE_PAGE
 
 
 @pytest.mark.parametrize(("series", "found"), [(300_000, 11.8), (500_000, 18.2)])
 def test_cores_of_many_gauges_live_are_those_that_were_measured(series: int, found: float) -> None:
-    core_seconds = 10 * plan(Load(series, series // 100), load()).cores
+    core_seconds = 10 * plan(Load(series, series // 100, canonical=True), load()).cores
     assert core_seconds == pytest.approx(found, rel=0.1)
     assert f"| {series:,} |" in SCALE_PAGE
     assert f"| {found}, " in SCALE_PAGE
@@ -167,3 +167,10 @@ def test_the_command_prints_a_table_or_json() -> None:
     assert shown["memory"] == shown["jvm"] + shown["python"] + shown["driver"]
     table = CliRunner().invoke(app, ["plan", "--series", "20000", "--hosts", "200"])
     assert "memory of the Python workers" in table.stdout
+
+
+def test_what_agents_write_takes_more_cores_than_the_canonical_form_and_nothing_else() -> None:
+    asked = ["plan", "--series", "20000", "--hosts", "200", "--log-lines", "1000", "--window", "10", "--json"]
+    agents, canonical = (json.loads(CliRunner().invoke(app, [*asked, *more]).stdout) for more in ([], ["--canonical"]))
+    assert agents.pop("cores") - canonical.pop("cores") == pytest.approx(2_000 * 18e-6 + 1_000 * 12e-6, abs=0.01)
+    assert agents == canonical

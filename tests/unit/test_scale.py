@@ -59,7 +59,10 @@ def test_a_ceiling_is_where_all_tasks_that_there_can_be_are_busy() -> None:
     cores = cores_of(full, scale.settings_of())
     assert cores["rows of detect"] == pytest.approx(scale.SHARDS, rel=1e-6)
     assert cores["lines"] == pytest.approx(plan.INPUT_PARTITIONS)
-    assert most.events * plan.EVENT_SECONDS == pytest.approx(plan.INPUT_PARTITIONS)
+    assert most.events * plan.AGENT_EVENT_SECONDS == pytest.approx(plan.INPUT_PARTITIONS)
+    canonical = ceilings(scale.settings_of(), canonical=True)
+    assert canonical.events * plan.EVENT_SECONDS == pytest.approx(plan.INPUT_PARTITIONS)
+    assert canonical.lines > most.lines
     assert most.episodes * plan.EPISODE_SECONDS == pytest.approx(window)
 
 
