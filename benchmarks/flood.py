@@ -249,7 +249,9 @@ def main() -> None:
     arguments = parser.parse_args()
     base = load()
     window = replace(base.windowing, window_seconds=arguments.window, shards=arguments.shards)
-    planned = plan(Load(arguments.series, arguments.hosts, canonical=True), base.model_copy(update={"windowing": window}))
+    planned = plan(
+        Load(arguments.series, arguments.hosts, canonical=True), base.model_copy(update={"windowing": window})
+    )
     os.environ.pop("KAPPA_HOME", None)  # each run has a home of its own
     home = base.home / "flood"
     shutil.rmtree(home, ignore_errors=True)
