@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def test_more_shards_are_advised_where_the_state_of_one_is_large() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"series": 0}, {"hosts": 0}, {"templates": -1}, {"lines_per_second": -1.0}])
-def test_a_load_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+def test_a_load_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="wanted"):
         Load(**({"series": 1, "hosts": 1} | wrong))
 
