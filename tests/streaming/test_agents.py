@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from app.core.settings import PROJECT
 from pipelines.inputs import log_lines, telemetry_points
 
 pytestmark = pytest.mark.spark
@@ -222,3 +227,30 @@ def test_every_agents_logs_become_lines(spark: SparkSession) -> None:
         assert row["template"]
         lines[row["offset"]] = (row["host"], row["service"], row["level"], row["message"])
     assert lines == {i: wanted for i, (_, _, wanted) in enumerate(LOGS)}
+
+
+@pytest.mark.parametrize("example", ["opentelemetry-collector.yaml", "prometheus-collector.yaml"])
+def test_a_full_batch_of_the_example_is_within_the_limits(spark: SparkSession, example: str) -> None:
+    """Of points with ten attributes, and of lines of 2,000 bytes: docs/inputs.md promises them."""
+    text = (PROJECT / "docs" / "inputs" / example).read_text()
+    (size,) = {int(found) for found in re.findall(r"send_batch(?:_max)?_size: ([0-9]+)", text)}
+    labels = [attribute(f"label{i}", "v" * 40) for i in range(10)]
+    points = [{"attributes": labels, "timeUnixNano": NS, "asDouble": i} for i in range(size)]
+    lines = [
+        {"attributes": labels[:1], "timeUnixNano": NS, "severityNumber": 9, "body": {"stringValue": "x" * 2_000}}
+    ] * size
+    metrics = [{"name": "m", "gauge": {"dataPoints": points}}]
+    sent = {
+        "telemetry": {"resourceMetrics": [{"resource": OTLP_RESOURCE, "scopeMetrics": [{"metrics": metrics}]}]},
+        "logs": {"resourceLogs": [{"resource": OTLP_RESOURCE, "scopeLogs": [{"logRecords": lines}]}]},
+    }
+    for topic, read in (("telemetry", telemetry_points), ("logs", log_lines)):
+        text = json.dumps(sent[topic])
+        message = json_format.Parse(text, MetricsData() if topic == "telemetry" else LogsData())
+        for record in (text.encode(), message.SerializeToString()):
+            rows = read(
+                spark.createDataFrame(
+                    [(None, bytearray(record), "t", 0, 0, datetime.fromtimestamp(MS / 1000 + 1, tz=UTC))], KAFKA
+                )
+            ).collect()
+            assert (len(rows), {row["reason"] for row in rows}) == (size, {None})

@@ -141,6 +141,14 @@ def test_what_is_over_a_limit_is_said() -> None:
     assert plan(Load(1_000, 10), settings).warnings == ()
     found = plan(Load(300_000, 10, 30_000), settings).warnings
     assert [one.split(" a host")[0] for one in found] == ["30,000 metric series", "3,000 log templates"]
+    assert (
+        plan(Load(20_000_000, 20_000), settings)
+        .warnings[0]
+        .startswith("2,000,000 events a second are more than 16 partitions")
+    )
+    lines = Load(1_000, 10, 10, 600_000.0)
+    assert plan(lines, settings).warnings[0].startswith("600,000 log lines a second are more than 16 partitions")
+    assert plan(replace(lines, canonical=True), settings).warnings == ()
     assert plan(Load(300_000, 200_000), settings).warnings[0].startswith("200,000 hosts are more than limits.hosts")
     assert plan(Load(500_000, 500, 1), settings).warnings[0].startswith("500,001 series and templates are more than")
 
