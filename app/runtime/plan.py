@@ -193,11 +193,11 @@ def warnings(load: Load, settings: Settings) -> list[str]:
     limits, found = settings.limits, []
     if load.hosts > limits.hosts:
         found.append(f"{load.hosts:,} hosts are more than limits.hosts, {limits.hosts:,}: the others are left out")
-    most, events = (
-        ceilings(settings, load.line_bytes, canonical=load.canonical),
-        load.series / settings.windowing.window_seconds,
-    )
-    for what, each_second, bound in (("events", events, most.events), ("log lines", load.lines_per_second, most.lines)):
+    ceiling, window = ceilings(settings, load.line_bytes, canonical=load.canonical), settings.windowing.window_seconds
+    for what, each_second, bound in (
+        ("events", load.series / window, ceiling.events),
+        ("log lines", load.lines_per_second, ceiling.lines),
+    ):
         if each_second > bound:
             found.append(
                 f"{each_second:,.0f} {what} a second are more than {INPUT_PARTITIONS} partitions can be read at, {bound:,.0f}: the jobs fall behind"
