@@ -397,3 +397,11 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+def test_the_readme_names_the_versions_of_the_servers_that_tests_run() -> None:
+    jars = (PROJECT / "app" / "embedded" / "jars.toml").read_text()
+    (kafka,), (elasticsearch,) = (
+        re.findall(rf'^"{name}-([0-9.]+)\.jar"', jars, re.M) for name in ("kafka-server", "elasticsearch")
+    )
+    assert f"tested with Kafka {kafka} and Elasticsearch {elasticsearch}" in README.read_text()
