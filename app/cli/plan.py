@@ -35,7 +35,8 @@ def plan(
     canonical: Annotated[
         bool,
         typer.Option(
-            "--canonical", help="Records are in the canonical, flat form, which costs a tenth of what agents write."
+            "--canonical",
+            help="Records are in the canonical, flat form: a point costs a tenth of one that an agent writes.",
         ),
     ] = False,
     config: Config = None,

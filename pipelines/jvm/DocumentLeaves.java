@@ -86,15 +86,8 @@ public class DocumentLeaves implements UDF1 {
     }
     for (Iterator members = ((Map) value).entrySet().iterator(); members.hasNext();) {
       Map.Entry member = (Map.Entry) members.next();
-      String key = cut((String) member.getKey());
-      add(path.isEmpty() ? key : cut(path + "." + key), member.getValue(), leaves);
+      String key = RecordText.cut((String) member.getKey(), longest);
+      add(path.isEmpty() ? key : RecordText.cut(path + "." + key, longest), member.getValue(), leaves);
     }
-  }
-
-  private String cut(String text) {
-    if (text.length() <= longest || text.codePointCount(0, text.length()) <= longest) {
-      return text;
-    }
-    return text.substring(0, text.offsetByCodePoints(0, longest));
   }
 }

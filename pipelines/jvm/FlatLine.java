@@ -54,7 +54,7 @@ public class FlatLine extends FlatRecord {
         if (!text || message != null || !whole(message = parser.getText())) {
           return null;
         }
-      } else if (otherForm(name) || name.startsWith("log") || name.startsWith("kubernetes")) { // may say what counts more
+      } else if (otherForm(name) || name.equals("log") || name.startsWith("log.syslog") || name.startsWith("kubernetes")) { // host
         return null;
       } else {
         others = true;

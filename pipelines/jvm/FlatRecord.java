@@ -53,12 +53,8 @@ abstract class FlatRecord implements UDF1 {
     if (record == null || record.length < 2 || record.length > most || record[0] != '{' || record[1] == 0) {
       return null; // a zero would make Jackson take it for UTF-16
     }
-    int bits = 0;
-    for (int i = 0; i < record.length; i++) {
-      bits |= record[i];
-    }
     // Jackson takes overlong forms and surrogates for good
-    if (bits < 0 && new String(record, StandardCharsets.UTF_8).indexOf('\ufffd') >= 0) {
+    if (!RecordText.isAscii(record) && new String(record, StandardCharsets.UTF_8).indexOf('\ufffd') >= 0) {
       return null;
     }
     JsonParser parser = JSON.createParser(record);

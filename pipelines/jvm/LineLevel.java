@@ -69,12 +69,12 @@ public class LineLevel implements UDF2 {
   }
 
   /** The level that the beginning of a message names. */
-  String in(String message) {
+  private String in(String message) {
     if (message.startsWith("{")) {
-      Matcher member = inJson.matcher(beginning(message, withinJson));
+      Matcher member = inJson.matcher(RecordText.cut(message, withinJson));
       return member.find() ? level(levels, member.group(1)) : UNKNOWN;
     }
-    String text = beginning(message, within);
+    String text = RecordText.cut(message, within);
     if (!isLikely(text)) {
       return UNKNOWN;
     }
@@ -96,12 +96,5 @@ public class LineLevel implements UDF2 {
       }
     }
     return beforeDigits.matcher(text).find();
-  }
-
-  private static String beginning(String text, int most) {
-    if (text.length() <= most || text.codePointCount(0, text.length()) <= most) {
-      return text;
-    }
-    return text.substring(0, text.offsetByCodePoints(0, most));
   }
 }

@@ -162,18 +162,28 @@ public class RecordText implements UDF1 {
 
   /** The text of bytes; null where they are not UTF-8. */
   static String decoded(byte[] record) {
-    int bits = 0;
-    for (int i = 0; i < record.length; i++) {
-      bits |= record[i];
-    }
-    if (bits >= 0) {
-      return new String(record, StandardCharsets.ISO_8859_1); // ASCII
+    if (isAscii(record)) {
+      return new String(record, StandardCharsets.ISO_8859_1);
     }
     try {
       return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(record)).toString();
     } catch (CharacterCodingException notText) {
       return null;
     }
+  }
+
+  static boolean isAscii(byte[] record) {
+    int bits = 0;
+    for (int i = 0; i < record.length; i++) {
+      bits |= record[i];
+    }
+    return bits >= 0;
+  }
+
+  /** The first characters of a text, at most so many; two halves of one count once. */
+  static String cut(String text, int most) {
+    boolean whole = text.length() <= most || text.length() < 2 * most && text.codePointCount(0, text.length()) <= most;
+    return whole ? text : text.substring(0, text.offsetByCodePoints(0, most));
   }
 
   private static String beginning(String text) {

@@ -106,6 +106,21 @@ def test_the_host_of_a_line_is_the_node_whatever_is_in_its_message(spark: SparkS
     assert {row["host"] for row in rows_of(texts(spark, records), log_lines)} == {"n"}
 
 
+def test_a_flat_line_with_the_name_of_a_logger_is_still_read_by_the_reader_of_flat_lines(spark: SparkSession) -> None:
+    line = {
+        "@timestamp": AT,
+        "host.name": "h",
+        "service.name": "s",
+        "log.level": "info",
+        "message": "m",
+        "log.logger": "a.B",
+    }
+    records = [json.dumps(line), json.dumps(line | {"log.syslog.hostname": "n"})]
+    quick = texts(spark, records).select(F.call_function("kappa_flat_line", "value").isNotNull()).collect()
+    assert [row[0] for row in quick] == [True, False]
+    assert [row["host"] for row in rows_of(texts(spark, records), log_lines)] == ["h", "n"]
+
+
 def times(source: random.Random) -> Iterator[str]:
     """Texts that are times, or nearly."""
     digits = "0123456789"
