@@ -126,7 +126,8 @@ class NumpyUnivariate(Univariate):
         predicted = self._predictive(series, seen, bounded)
         rarities = self._rarity(series, predicted)
         joined = self._joint(predicted, rarities)
-        far = self._far(series, predicted, mean)
+        lasting = self._lasting(series, predicted, (mean, seen.least[STEP]))
+        far = np.maximum(self._far(series, predicted, mean), lasting)
         calibrated = self._calibration(series, seen, joined, (self._of_step(predicted, rarities, index), far))
         self._store(series)
         if len(series.turned):
@@ -216,6 +217,24 @@ class NumpyUnivariate(Univariate):
         away = np.abs(mean - predicted.expected.typical)
         s["block_farthest"] = np.maximum(s["block_farthest"], np.where(self._is_first(s), 0, farthest.grades(away)))
         return farthest.surprisal(away, cold["blocks"][0, series.index], cold["farthest"][0, series.index])
+
+    def _lasting(self, series: WindowSeries, predicted: PredictedFeatures, value: tuple[Floats, Floats]) -> Floats:
+        """Nats of levels that last, far beyond all that lasted before, `(n,)`; notes them. `value` has the values and their least spreads, `(n,)`."""
+        s, cold, index, first = series.hot, self.state.cold, series.index, self._level(series)[0]
+        last = self.state.hot["previous"][0, index] - first
+        rows = np.stack([value[0] - first, last, s["earlier"].astype(np.float64)])
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        down, up = cold["lasting"][:, index].astype(np.float64)
+        typical, least = predicted.expected.typical - first, np.maximum((up - down) / 2, value[1])
+        above, below = np.maximum(up - typical, least), np.maximum(typical - down, least)
+        times = np.maximum((low - typical) / above, (typical - high) / below)
+        judged = (s["rows"] * s["interval"].astype(np.float64) >= DAY) & (s["quantum"] > 0)
+        known = (s["rows"] >= 2) & ~self._is_first(s)
+        none = farthest.NOTHING[:, 0]
+        s["block_lasting"][0] = np.minimum(s["block_lasting"][0], np.where(known & (high < down), high, none[0]))
+        s["block_lasting"][1] = np.maximum(s["block_lasting"][1], np.where(known & (low > up), low, none[1]))
+        s["earlier"] = last.astype(np.float32)
+        return np.where(judged, farthest.lasting_surprisal(times, cold["blocks"][0, index]), 0.0)
 
     def _calibration(
         self, series: WindowSeries, seen: MeasuredFeatures, joined: JoinedScores, least: tuple[Floats, Floats]

@@ -16,7 +16,7 @@ SERIES = 128
 
 # Rows of the scratch: first the hot columns, in the order of HOT, those of `UNTOUCHED` left out.
 # They are bytes: stages change them in the state.
-UNTOUCHED = ("excesses", "block_farthest", "block_most", "hour_most", "robust_most")
+UNTOUCHED = ("excesses", "block_farthest", "earlier", "block_lasting", "block_most", "hour_most", "robust_most")
 _FIRST: dict[str, int] = {}
 _rows = 0
 for _name, (_, _size) in HOT.items():
@@ -79,6 +79,8 @@ class HotColumns(NamedTuple):
     rows: Array
     block_rows: Array
     block_farthest: Array
+    earlier: Array
+    block_lasting: Array
     block_most: Array
     hour_most: Array
     robust_most: Array

@@ -10,8 +10,8 @@ import numpy as np
 from models.core.arrays import Array, Floats, Ints
 from models.core.compiled import inlined
 from models.stats.elementary import exp, log, log1p, power
+from models.stats.farthest import FARTHER, LASTING_POWER, LOG_NEAREST, NEAREST, POWER, WIDTH
 from models.stats.farthest import LAST as LAST_GRADE
-from models.stats.farthest import LOG_NEAREST, NEAREST, POWER, WIDTH
 from models.stats.rarity import BINS, PER_UNIT
 from models.univariate import block as b
 from models.univariate.block import HotColumns, Scratch
@@ -30,6 +30,7 @@ from models.univariate.univariate_state import DIRECTED, FAST, LOG_LEVEL, N_FEAT
 NORM_FEATURES = 4.0  # so many features at c each give a joined score of c
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 LAST = float(BINS - 1)
+F = np.float32
 DOWN_LEVEL, DOWN_FAST, DOWN_RHYTHM = DIRECTED[LOG_LEVEL], DIRECTED[FAST], DIRECTED[RHYTHM]
 
 
@@ -136,6 +137,26 @@ def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot
         grade = 0.0 if none else place + 1.0
         grade_now = np.uint8(grade if grade < LAST_GRADE else LAST_GRADE)
         hot.block_farthest[0, row] = max(hot.block_farthest[0, row], grade_now)
+
+
+@inlined
+def lasting_levels(w: Scratch, m: int, lasting: Array, series: Ints, q: Floats, hot: HotColumns) -> None:
+    """Nats of levels that last, far beyond all that lasted before: see `models.stats.farthest`; notes them in the state."""
+    for j in range(m):
+        row, first = series[j], w[b.FIRST_VALUE, j]
+        now, last, earlier = w[b.X, j] - first, hot.previous[0, row] - first, np.float64(hot.earlier[0, row])
+        low, high = min(now, last, earlier), max(now, last, earlier)
+        down, up = np.float64(lasting[0, row]), np.float64(lasting[1, row])
+        typical, least = w[b.TYPICAL, j] - first, max((up - down) / 2, w[b.LEASTS + STEP, j])
+        times = max((low - typical) / max(up - typical, least), (typical - high) / max(typical - down, least))
+        nats = log(w[b.BLOCKS, j] + 1.0) + LASTING_POWER * log(max(times, 1.0) / FARTHER)
+        judged = (times > FARTHER) & (w[b.ROWS, j] * w[b.INTERVAL, j] >= DAY) & (w[b.QUANTUM, j] > 0)
+        w[b.FAR, j] = max(w[b.FAR, j], nats if judged else 0.0)
+        if (w[b.ROWS, j] >= 2) & (not is_first(w[b.ROWS, j], w[b.INTERVAL, j], q)):
+            # only what is beyond the blocks before, so that most series have nothing to store
+            hot.block_lasting[0, row] = min(hot.block_lasting[0, row], F(high if high < down else np.inf))
+            hot.block_lasting[1, row] = max(hot.block_lasting[1, row], F(low if low > up else -np.inf))
+        hot.earlier[0, row] = last
 
 
 @inlined

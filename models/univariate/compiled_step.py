@@ -36,11 +36,12 @@ class Rows(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of all series besides the hot columns: `blocks`, `farthest`, `first_value`, `checked` (its bits) of the cold part; the rarity
-    tables and their priors, and how `often` steps are surprising; the `offset` of the week."""
+    """What is known of all series besides the hot columns: `blocks`, `farthest`, `lasting`, `first_value`, `checked` (its bits) of the cold part; the
+    rarity tables and their priors, and how `often` steps are surprising; the `offset` of the week."""
 
     blocks: Array
     farthest: Array
+    lasting: Array
     first_value: Floats
     checked: Array
     table: Array
@@ -148,6 +149,7 @@ def step(
             w[b.X, j] = rows.mean[lo + j]  # features see no more than the bound, distances do
         block_rarity.rarities(w, m, tables, series, settings, hot)
         block_rarity.far_values(w, m, known.farthest, series, settings, hot)
+        block_rarity.lasting_levels(w, m, known.lasting, series, settings, hot)
         block_rarity.join(w, m, settings)
         block_calibration.by_reference(w, m)
         block_calibration.by_series(w, m)

@@ -8,7 +8,8 @@ A step goes through five stages, each of which takes what the one before has mad
     joint         one score of all features: a norm of their rarities
     calibration   the probability of the score: in normal data of all kinds (`reference_distribution`), or what a step
                   counts whatever came before; then in the series itself (`per_series_calibration`), with a check
-                  of the result (`calibration_drift`). A value far beyond all before counts as much in any case (`farthest`)
+                  of the result (`calibration_drift`). A value, or a level that lasts, far beyond all before counts as much in any case
+                  (`farthest`)
 
 The two memories answer two questions. *Was it ever so in this series?* learns everything, so that a repeat is less surprising; *is it
 healthy now?* hardly learns outliers (robust). Alarms are decided in `models.detection`.
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.core.arrays import Array, Floats, Ints
-from models.stats import calibration_drift, per_series_calibration
+from models.stats import calibration_drift, farthest, per_series_calibration
 from models.univariate import compiled_step, features, predictive, settings_vector
 from models.univariate.block import HotColumns
 from models.univariate.compiled_step import Known, Rows
@@ -160,6 +161,7 @@ class Univariate:
             rows = index[new]
             cold["first_value"][0, rows] = mean[new]
             hot["quantiles"][:, rows], hot["tail"][:, rows] = per_series_calibration.begin(len(new))
+            hot["block_lasting"][:, rows] = cold["lasting"][:, rows] = farthest.NOTHING
             hot["excesses"][0, rows] = hot["block_chance"][0, rows] = 0
             cold["checked"][:, rows] = calibration_drift.begin(len(new))
             self.state.cold_changed = True
@@ -176,7 +178,8 @@ class Univariate:
         cold, tables = self.state.cold, self._tables
         checked = cold["checked"].view(np.uint16)
         of_rarity = tables.table, tables.prior, tables.often, tables.robust, tables.robust_prior
-        return Known(cold["blocks"], cold["farthest"], cold["first_value"], checked, *of_rarity, tables.of_week)
+        counted = cold["blocks"], cold["farthest"], cold["lasting"], cold["first_value"]
+        return Known(*counted, checked, *of_rarity, tables.of_week)
 
     def preview(self, rows: Ints) -> Preview:
         """What series `rows`, of which each has had a row, would score in their next window."""

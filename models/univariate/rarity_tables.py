@@ -9,7 +9,7 @@ import numpy as np
 
 from models.core.arrays import Array, Floats, Ints, Singles
 from models.core.compiled import compiled
-from models.stats import rarity
+from models.stats import farthest, rarity
 from models.univariate import features, weekly
 from models.univariate.features import DAY, HOUR, MS
 from models.univariate.parameters import UnivariateParameters
@@ -94,6 +94,10 @@ class RarityTables:
         cold["robust_before"][:, rows] = rarity.greatest(before, robust)
         cold["farthest"][:, rows] = np.maximum(cold["farthest"][:, rows], hot["block_farthest"][:, rows])
         hot["block_farthest"][:, rows] = 0
+        low, high = hot["block_lasting"][:, rows]
+        cold["lasting"][0, rows] = np.minimum(cold["lasting"][0, rows], low)
+        cold["lasting"][1, rows] = np.maximum(cold["lasting"][1, rows], high)
+        hot["block_lasting"][:, rows] = farthest.NOTHING
         hot["block_most"][:, rows] = 0
         hot["robust_most"][:, rows] = 0
         hot["block_rows"][0, rows] = 0

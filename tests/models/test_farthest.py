@@ -1,4 +1,4 @@
-"""Values far beyond all that a series has been: the probability against its closed form, and what the model makes of it."""
+"""Values and levels far beyond all that a series has been: their probability against closed forms, and what the model makes of them."""
 
 import numpy as np
 import pytest
@@ -68,3 +68,56 @@ def test_a_thousand_times_as_far_as_ever_is_novel_however_often_there_were_burst
     assert found[1.0] == []
     assert [one.kind for one in found[1000.0]] == ["anomaly"]
     assert found[1000.0][0].score > alert
+
+
+@pytest.mark.parametrize("times", [2.0, 3.0])
+def test_the_chance_of_a_level_that_lasts_is_that_of_three_rows_with_a_power_law(times: float) -> None:
+    """The least of three independent Pareto rows has three times their index."""
+    rng = np.random.default_rng(6)
+    level = (rng.pareto(farthest.POWER, (3, 10 * DRAWS, BLOCKS + 1)) + 1.0).min(axis=0) if times < 2.5 else None
+    if level is None:  # rarer: from its own law, which is Pareto's with the index 3 a
+        level = rng.pareto(farthest.LASTING_POWER, (20 * DRAWS, BLOCKS + 1)) + 1.0
+    really = float((level[:, -1] > times * level[:, :-1].max(axis=1)).mean())
+    stated = float(np.exp(-farthest.lasting_surprisal(np.array([times]), np.array([float(BLOCKS)])))[0])
+    of_records = times**-farthest.LASTING_POWER / (BLOCKS + 1)
+    assert 0.5 * of_records < really < 1.5 * of_records
+    assert really < stated  # it counts from `FARTHER` on as if that were the record
+
+
+def spiky(seconds: float, days: float) -> Floats:
+    """A latency of 20, and for one row in 1,500 s of 80 to 160."""
+    rng, rows = np.random.default_rng(3), int(86_400 * days / seconds)
+    x = 20 * np.exp(0.2 * rng.normal(size=rows))
+    spikes = rng.choice(rows, int(days * 58), replace=False)
+    x[spikes] = rng.uniform(80, 160, len(spikes))
+    return x
+
+
+@pytest.mark.parametrize("seconds", [10.0, 60.0])
+def test_a_level_as_high_as_spikes_that_were_single_rows_is_novel(seconds: float) -> None:
+    """Each of its rows has a precedent. Together they have none."""
+    x = spiky(seconds, 2.5)
+    end = 120 * np.exp(0.2 * np.random.default_rng(4).normal(size=round(360 / seconds)))
+    rows = np.concatenate([x, end])
+    answers = Detector(window_seconds=seconds).detect_many(
+        (seconds * (k + 1), float(one)) for k, one in enumerate(rows)
+    )
+    found = [k for k, one in enumerate(answers[len(x) :]) if one.novelty]
+    assert len(found) == 1
+    assert found[0] < 12
+    assert answers[len(x) + found[0]].kind == "anomaly"
+
+
+def test_rows_of_nonsense_hide_no_level_that_lasts() -> None:
+    x = spiky(10.0, 2.5)
+    x[[len(x) // 2, len(x) // 2 + 9]] = 4_294_967_295.0
+    rows = np.concatenate([x, np.full(36, 120.0)])
+    answers = Detector(window_seconds=10.0).detect_many((10.0 * (k + 1), float(one)) for k, one in enumerate(rows))
+    assert any(one.novelty for one in answers[len(x) : len(x) + 12])
+
+
+def test_what_grows_slowly_has_new_levels_and_none_is_novel() -> None:
+    rng, rows = np.random.default_rng(7), 5 * 1440
+    x = 40 + 0.005 * np.arange(rows) + 0.2 * rng.normal(size=rows)
+    answers = Detector(window_seconds=60.0).detect_many((60.0 * (k + 1), float(one)) for k, one in enumerate(x))
+    assert not any(one.novelty for one in answers[1440:])
