@@ -16,7 +16,7 @@ SERIES = 128
 
 # Rows of the scratch: first the hot columns, in the order of HOT, those of `UNTOUCHED` left out.
 # They are bytes: stages change them in the state.
-UNTOUCHED = ("excesses", "block_farthest", "earlier", "block_lasting", "block_most", "hour_most", "robust_most")
+UNTOUCHED = ("excesses", "block_farthest", "block_most", "hour_most", "robust_most")
 _FIRST: dict[str, int] = {}
 _rows = 0
 for _name, (_, _size) in HOT.items():
@@ -31,6 +31,7 @@ LONG_STEP, LONG_SIZE, LONG_WEIGHT = (_FIRST[name] for name in ("long_step", "lon
 OVERALL_WEIGHT, QUANTUM, HOUR_MEAN = (_FIRST[name] for name in ("overall_weight", "quantum", "hour_mean"))
 HOUR_WEIGHT, INTERVAL, QUANTILES = (_FIRST[name] for name in ("hour_weight", "interval", "quantiles"))
 TAIL, BLOCK_CHANCE, ROWS, BLOCK_ROWS = (_FIRST[name] for name in ("tail", "block_chance", "rows", "block_rows"))
+EARLIER, BLOCK_LASTING = _FIRST["earlier"], _FIRST["block_lasting"]
 # Then what is given, and what stages hand on. Names that end in `S` have a row for each feature.
 X, NOW, POINTS, SQUARES, FIRST_VALUE, OF_WEEK, BLOCKS, OFF = range(_rows, _rows + 8)
 LEVEL_DAYS, ROBUST_DAYS, WARM_UP_MINUTES, EXCESSES = range(_rows + 8, _rows + 12)
@@ -41,8 +42,8 @@ TYPICAL, REACH, JOINED, JOINED_ROBUST, BASE, SCORE = range(_rows + 11, _rows + 1
 _rows += 17
 VALUES, LEASTS, DEVIATIONS, SURPRISES = range(_rows, _rows + 28, 7)
 RARITIES, ROBUST_RARITIES, ROBUST_SURPRISES, WIDES, TAILS = range(_rows + 28, _rows + 63, 7)
-OF_STEP, FAR = _rows + 63, _rows + 64
-SCRATCH_ROWS = _rows + 65
+OF_STEP, FAR, LAST_VALUE, LASTING = range(_rows + 63, _rows + 67)
+SCRATCH_ROWS = _rows + 68
 
 Scratch = Floats  # (SCRATCH_ROWS, SERIES)
 
@@ -152,6 +153,8 @@ def get_hot(w: Scratch, hot: HotColumns, series: Ints) -> None:
     get(w, BLOCK_CHANCE, hot.block_chance, series, m, together)
     get(w, ROWS, hot.rows, series, m, together)
     get(w, BLOCK_ROWS, hot.block_rows, series, m, together)
+    get(w, EARLIER, hot.earlier, series, m, together)
+    get(w, BLOCK_LASTING, hot.block_lasting, series, m, together)
 
 
 @inlined
@@ -185,3 +188,5 @@ def put_hot(w: Scratch, hot: HotColumns, series: Ints) -> None:
     put(w, BLOCK_CHANCE, hot.block_chance, series, m, together)
     put(w, ROWS, hot.rows, series, m, together)
     put(w, BLOCK_ROWS, hot.block_rows, series, m, together)
+    put(w, EARLIER, hot.earlier, series, m, together)
+    put(w, BLOCK_LASTING, hot.block_lasting, series, m, together)

@@ -235,4 +235,5 @@ def values(w: Scratch, m: int) -> None:
         spread = log(w[b.SQUARES, j] / w[b.POINTS, j] + step * step + least * least) / 2
         w[b.VALUES + WITHIN, j] = spread if w[b.POINTS, j] > 1 else np.nan
         w[b.LEASTS + WITHIN, j] = OF_LOGARITHMS
+        w[b.LAST_VALUE, j] = w[b.PREVIOUS, j]
         w[b.PREVIOUS, j], w[b.TIME, j] = w[b.X, j], w[b.NOW, j]

@@ -30,7 +30,6 @@ from models.univariate.univariate_state import DIRECTED, FAST, LOG_LEVEL, N_FEAT
 NORM_FEATURES = 4.0  # so many features at c each give a joined score of c
 BODY = 0.03  # weight of the surprises themselves, which tell rows apart that are not rare at all
 LAST = float(BINS - 1)
-F = np.float32
 DOWN_LEVEL, DOWN_FAST, DOWN_RHYTHM = DIRECTED[LOG_LEVEL], DIRECTED[FAST], DIRECTED[RHYTHM]
 
 
@@ -140,23 +139,33 @@ def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot
 
 
 @inlined
-def lasting_levels(w: Scratch, m: int, lasting: Array, series: Ints, q: Floats, hot: HotColumns) -> None:
-    """Nats of levels that last, far beyond all that lasted before: see `models.stats.farthest`; notes them in the state."""
+def lasting_levels(w: Scratch, m: int, q: Floats) -> None:
+    """Nats of levels that last, far beyond all that lasted before: see `models.stats.farthest`; notes those of the block."""
     for j in range(m):
-        row, first = series[j], w[b.FIRST_VALUE, j]
-        now, last, earlier = w[b.X, j] - first, hot.previous[0, row] - first, np.float64(hot.earlier[0, row])
-        low, high = min(now, last, earlier), max(now, last, earlier)
-        down, up = np.float64(lasting[0, row]), np.float64(lasting[1, row])
-        typical, least = w[b.TYPICAL, j] - first, max((up - down) / 2, w[b.LEASTS + STEP, j])
-        times = max((low - typical) / max(up - typical, least), (typical - high) / max(typical - down, least))
-        nats = log(w[b.BLOCKS, j] + 1.0) + LASTING_POWER * log(max(times, 1.0) / FARTHER)
+        first = w[b.FIRST_VALUE, j]
+        now, last, earlier = w[b.X, j] - first, w[b.LAST_VALUE, j] - first, w[b.EARLIER, j]
+        low, high = (last, earlier) if last < earlier else (earlier, last)
+        low, high = now if now < low else low, now if now > high else high
+        down, up, typical = w[b.LASTING, j], w[b.LASTING + 1, j], w[b.TYPICAL, j] - first
+        width, least = (up - down) / 2, w[b.LEASTS + STEP, j]
+        least = width if width > least else least
+        above, below = up - typical, typical - down
+        farther = (low - typical) / (above if above > least else least)
+        lower = (typical - high) / (below if below > least else least)
+        times = farther if farther > lower else lower
         judged = (times > FARTHER) & (w[b.ROWS, j] * w[b.INTERVAL, j] >= DAY) & (w[b.QUANTUM, j] > 0)
-        w[b.FAR, j] = max(w[b.FAR, j], nats if judged else 0.0)
-        if (w[b.ROWS, j] >= 2) & (not is_first(w[b.ROWS, j], w[b.INTERVAL, j], q)):
-            # only what is beyond the blocks before, so that most series have nothing to store
-            hot.block_lasting[0, row] = min(hot.block_lasting[0, row], F(high if high < down else np.inf))
-            hot.block_lasting[1, row] = max(hot.block_lasting[1, row], F(low if low > up else -np.inf))
-        hot.earlier[0, row] = last
+        w[b.SPARE, j] = times if judged else 0.0
+        # Only what is beyond the blocks before is noted, so that most series have nothing to store.
+        known = (w[b.ROWS, j] >= 2) & (not is_first(w[b.ROWS, j], w[b.INTERVAL, j], q))
+        lowest, highest = w[b.BLOCK_LASTING, j], w[b.BLOCK_LASTING + 1, j]
+        w[b.BLOCK_LASTING, j] = high if known & (high < down) & (high < lowest) else lowest
+        w[b.BLOCK_LASTING + 1, j] = low if known & (low > up) & (low > highest) else highest
+        w[b.EARLIER, j] = last
+    for j in range(m):
+        times = w[b.SPARE, j]
+        if times > 0.0:
+            nats = log(w[b.BLOCKS, j] + 1.0) + LASTING_POWER * log(times / FARTHER)
+            w[b.FAR, j] = nats if nats > w[b.FAR, j] else w[b.FAR, j]
 
 
 @inlined

@@ -74,6 +74,7 @@ def read(
         row = series[j]
         w[b.X, j], w[b.POINTS, j], w[b.SQUARES, j] = rows.mean[lo + j], rows.points[lo + j], rows.squares[lo + j]
         w[b.FIRST_VALUE, j], w[b.OF_WEEK, j] = known.first_value[0, row], known.offset[row]
+        w[b.LASTING, j], w[b.LASTING + 1, j] = known.lasting[0, row], known.lasting[1, row]
         w[b.BLOCKS, j], w[b.EXCESSES, j] = known.blocks[0, row], hot.excesses[0, row]
         off = (
             max(known.checked[0, row], known.checked[1, row]) >= OFF_BITS
@@ -149,7 +150,7 @@ def step(
             w[b.X, j] = rows.mean[lo + j]  # features see no more than the bound, distances do
         block_rarity.rarities(w, m, tables, series, settings, hot)
         block_rarity.far_values(w, m, known.farthest, series, settings, hot)
-        block_rarity.lasting_levels(w, m, known.lasting, series, settings, hot)
+        block_rarity.lasting_levels(w, m, settings)
         block_rarity.join(w, m, settings)
         block_calibration.by_reference(w, m)
         block_calibration.by_series(w, m)
