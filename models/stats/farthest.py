@@ -67,6 +67,5 @@ def lasting_surprisal(times: Floats, blocks: Floats) -> Floats:
 
     `blocks` are those that have ended, `(n,)`.
     """
-    return np.where(
-        times > FARTHER, np.log(blocks + 1.0) + LASTING_POWER * np.log(np.maximum(times, 1.0) / FARTHER), 0.0
-    )
+    nats = np.log(blocks + 1.0) + LASTING_POWER * np.log(np.maximum(times, FARTHER) / FARTHER)
+    return np.where(times > FARTHER, nats, 0.0)

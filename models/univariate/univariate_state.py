@@ -61,7 +61,7 @@ HOT: dict[str, tuple[str, int]] = {
     "block_rows": ("u2", 1),
     "block_farthest": ("u1", 1),  # grade of the greatest distance from the typical value: see `farthest`
     "earlier": ("f4", 1),  # the value before the previous one, relative to the first
-    "block_lasting": ("f4", 2),  # lowest and highest level that lasted in the block and in none before: see `farthest`
+    "block_lasting": ("f4", 2),  # those of the block, where they are beyond `lasting`, else infinite
     "block_most": ("u1", N_TABLES),
     "hour_most": ("u1", N_TABLES),
     "robust_most": ("u1", N_ROBUST),
@@ -69,7 +69,7 @@ HOT: dict[str, tuple[str, int]] = {
 COLD: dict[str, tuple[str, tuple[int, ...]]] = {
     "blocks": ("u4", (1,)),  # that have ended
     "farthest": ("u1", (1,)),  # grade of the greatest distance in blocks that have ended
-    "lasting": ("f4", (2,)),  # the same in blocks that have ended; all relative to the first value
+    "lasting": ("f4", (2,)),  # lowest and highest level that lasted in blocks that have ended, from the first value
     "checked": ("f2", (3,)),  # check of the calibration: see `calibration_drift`
     "first_value": ("f8", (1,)),  # the first value, that levels of hours are relative to
     "counts": ("u2", (N_TABLES, rarity.BINS)),

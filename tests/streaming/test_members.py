@@ -18,6 +18,7 @@ from pipelines.inputs.members import Members
 pytestmark = pytest.mark.spark
 
 AT = "2026-01-05T00:00:10.500Z"
+LINE = {"@timestamp": AT, "host.name": "h", "service.name": "s", "log.level": "info", "message": "m"}
 TIMES = 20_000
 
 
@@ -95,26 +96,13 @@ def test_a_document_of_metricbeat_with_a_number_that_is_none_keeps_its_others(sp
 
 
 def test_the_host_of_a_line_is_the_node_whatever_is_in_its_message(spark: SparkSession) -> None:
-    line = {
-        "@timestamp": AT,
-        "host.name": "agent-7d9",
-        "service.name": "s",
-        "log.level": "info",
-        "kubernetes": {"node": {"name": "n"}},
-    }
+    line = LINE | {"host.name": "agent-7d9", "kubernetes": {"node": {"name": "n"}}}
     records = [json.dumps(line | {"message": message}) for message in ("plain", "\x1b[31mred\x1b[0m")]
     assert {row["host"] for row in rows_of(texts(spark, records), log_lines)} == {"n"}
 
 
 def test_a_flat_line_with_the_name_of_a_logger_is_still_read_by_the_reader_of_flat_lines(spark: SparkSession) -> None:
-    line = {
-        "@timestamp": AT,
-        "host.name": "h",
-        "service.name": "s",
-        "log.level": "info",
-        "message": "m",
-        "log.logger": "a.B",
-    }
+    line = LINE | {"log.logger": "a.B"}
     records = [json.dumps(line), json.dumps(line | {"log.syslog.hostname": "n"})]
     quick = texts(spark, records).select(F.call_function("kappa_flat_line", "value").isNotNull()).collect()
     assert [row[0] for row in quick] == [True, False]
