@@ -19,7 +19,7 @@ from models.core.store import in_bytes, numbers_of, read_part
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from pipelines.state.shard_journal import ShardJournal
-from pipelines.state.state_packing import FAST, SELDOM, SMALL, joined, parted
+from pipelines.state.state_packing import CODEC, SELDOM, joined, parted
 
 AGES = {"an hour": 1, "a day": 24, "nine days": 216, "five weeks": 840}  # hours
 RUNS = 15
@@ -74,14 +74,13 @@ def by_column(parts: Mapping[str, bytes], series: int) -> dict[str, float]:
     """Bytes a gauge of each column of numbers, packed by itself, and of each part that has others."""
     found: dict[str, float] = {}
     for name, data in parts.items():
-        codec = SMALL if name in SELDOM else FAST
         arrays, about = read_part(data)
         if "sizes" not in about:
-            found[name] = len(codec.compress(data)) / series
+            found[name] = len(CODEC.compress(data)) / series
             continue
         for column, numbers in numbers_of(arrays, about).items():
             (laid,) = in_bytes(np.atleast_2d(numbers))
-            found[f"{name}.{column}"] = len(codec.compress(laid.as_buffer())) / series
+            found[f"{name}.{column}"] = len(CODEC.compress(laid.as_buffer())) / series
     return found
 
 

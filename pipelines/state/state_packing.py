@@ -1,7 +1,7 @@
 """How the model of a shard lies in the state of `detect`: its parts by name, those that every window changes in one.
 
-A call to the state costs a Python worker a round trip to the JVM, however little it carries. What every window writes is packed with LZ4,
-which takes less time than moving and writing the rest; what is written once an hour at most is packed with Zstandard, which is slower and smaller.
+A call to the state costs a Python worker a round trip to the JVM, however little it carries. A snapshot is written once in eight windows, so
+all of it is packed with Zstandard, which is slower than LZ4 and a seventh smaller.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NOW = "now"
 # Names, texts and patterns change when series come and go, cold when an hour of metrics ends, peers when hosts are compared, rules when
 # people write some, what is remembered of published episodes with these, recurrences when episodes begin or end.
 SELDOM = ("names", "texts", PATTERNS, "cold", PEERS, RULES, REMEMBERED, RECURRENCES)
-SMALL, FAST = pa.Codec("zstd", compression_level=3), pa.Codec("lz4")
+CODEC = pa.Codec("zstd", compression_level=3)
 
 
 def joined(parts: Mapping[str, bytes]) -> dict[str, bytes]:
     """What is to be stored of parts of a model: each of `SELDOM` that is there, and all others under `NOW`."""
-    stored = {name: _packed({name: parts[name]}, SMALL) for name in SELDOM if name in parts}
-    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM}, FAST)}
+    stored = {name: _packed({name: parts[name]}) for name in SELDOM if name in parts}
+    return stored | {NOW: _packed({name: data for name, data in sorted(parts.items()) if name not in SELDOM})}
 
 
 def parted(stored: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -39,6 +39,6 @@ def parted(stored: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-def _packed(parts: Mapping[str, bytes], codec: pa.Codec) -> bytes:
+def _packed(parts: Mapping[str, bytes]) -> bytes:
     columns = {"name": pa.array(parts), "bytes": pa.array(parts.values(), type=pa.large_binary())}
-    return part(columns, {}, codec)
+    return part(columns, {}, CODEC)
