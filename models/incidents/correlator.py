@@ -184,9 +184,9 @@ class Correlator:
         wanted = {episode for cluster in certain for episode in cluster.episodes}
         for other in sorted(self._open, key=age):
             if other is not incident and not other.published:
-                for name in sorted(wanted & other.members.keys()):
-                    incident.begin_with(other.members[name].start)
-                    incident.take_over(other.release(name), self._parameters)
+                for member in other.release(sorted(wanted & other.members.keys())):
+                    incident.begin_with(member.start)
+                    incident.take_over(member, self._parameters)
         self._open = [i for i in self._open if i.members]
         return len(self._open) < before
 
@@ -196,8 +196,9 @@ class Correlator:
         Of an incident of the fleet they are no part: what one host did before is not what the fleet does.
         """
         for other in sorted((i for i in self._open if i is not incident and not (i.published or i.role)), key=age):
-            for name in sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts):
-                incident.take_over(other.release(name), self._parameters)
+            going_on = sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts)
+            for member in other.release(going_on):
+                incident.take_over(member, self._parameters)
         self._open = [i for i in self._open if i.members]
 
     def _at_once(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:

@@ -156,10 +156,21 @@ class OpenIncident:
         """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
         return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
 
-    def release(self, name: str) -> Member:
-        """Let go of a member, for another incident."""
-        self.novelties -= 1
-        return self.members.pop(name)
+    def release(self, names: Iterable[str]) -> list[Member]:
+        """Let go of members, for another incident. What is left, if anything, is about the hosts and the time of the members that stay.
+
+        Where members had to be forgotten, it stays about theirs too.
+        """
+        found = [self.members.pop(name) for name in names]
+        self.novelties -= len(found)
+        left = self.members.values()
+        if found and left and not self.forgotten:
+            self.hosts &= {m.host for m in left}
+            self.role_hosts &= self.hosts
+            self.services &= {m.service for m in left}
+            self.templates &= {m.template for m in left}
+            self.start, self.end = min(m.start for m in left), max(m.end for m in left)
+        return found
 
     def take_over(self, member: Member, limits: CorrelationParameters) -> None:
         """Take in a member of another incident, which was not published."""
@@ -185,8 +196,8 @@ class OpenIncident:
         if other.role and other.role == self.role:
             self.rolls, self.most = self.rolls or other.rolls, max(self.most, other.most)
             add(self.role_hosts, sorted(other.role_hosts), limits.max_hosts)
-        for name in sorted(other.members):
-            self.take_over(other.release(name), limits)
+        for member in other.release(sorted(other.members)):
+            self.take_over(member, limits)
         self.novelties += other.novelties  # those that were forgotten
         self.forgotten += other.forgotten
         for own, more, most in (

@@ -205,6 +205,20 @@ def test_what_an_incident_takes_in_of_another_one_counts_with_its_service_and_te
     assert (found[0].services, found[0].templates) == (["db", "web"], ["lost <*>"])
 
 
+def test_of_an_incident_that_lost_an_episode_to_another_nothing_of_it_is_left() -> None:
+    """Weak ones of two hosts are together; the one of `a` goes to an incident of `a` that is published, and then that of `b` is strong."""
+    of_a, of_b = "gauge/a/web/latency", "gauge/b/web/latency"
+    story = [
+        episode_event(of_a, 1, **WEAK),
+        episode_event(of_b, 2, **WEAK),
+        episode_event("gauge/a/db/disk", 20, score=30.0),
+        episode_event(of_b, 25, "update", start=2, score=30.0),
+    ]
+    last = incidents_of(story, 26, WATCHED)[-1]
+    assert [one.series for one in last.series] == [of_b]
+    assert (last.scope, last.hosts, last.affected, last.start) == ("host", ["b"], 1, at(2))
+
+
 def test_a_weak_episode_on_another_host_stays_out_of_an_incident() -> None:
     story = [episode_event("gauge/a/web/latency", 1, **WEAK), episode_event("gauge/b/web/latency", 20, score=30.0)]
     assert [i.hosts for i in incidents_of(story, 25, WATCHED)] == [["b"]]
