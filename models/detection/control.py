@@ -123,16 +123,27 @@ class Control:
         applied = self.of("counts")
         return applied is not None and bool(applied.planned[self._state.counts.index[name]])
 
+    @property
+    def plans(self) -> bool:
+        """Whether something is planned now."""
+        return bool(self._holding_with("planned"))
+
+    def plan(self, names: Sequence[str], texts: Sequence[str | None]) -> Bools:
+        """Which series are planned, `(n,)`, by their names and the texts of their templates: they may have no place in the tables."""
+        parts = SeriesParts([parse(name) for name in names], list(texts))
+        out = np.zeros(len(names), dtype=bool)
+        for rule in self._holding_with("planned"):
+            out |= rule.selector.mask(parts)
+        return out
+
     def planned_rows(self, rows: Windows) -> Bools | None:
         """Which rows are of planned series, `(n,)`; None if none is. Most have no place in the tables yet, or never will have one."""
-        rules = self._holding_with("planned")
-        if not rules:
+        if not self.plans:
             return None
         names, before = rows.series.tolist(), self._planned
         new = [at for at, name in enumerate(names) if name not in before]
         texts = [reasons.short(text) if text else None for text in rows.template[new].tolist()]
-        parts = SeriesParts([parse(names[at]) for at in new], texts)
-        affected = np.any([rule.selector.mask(parts) for rule in rules], axis=0).tolist()
+        affected = self.plan([names[at] for at in new], texts).tolist()
         added = {names[at]: is_planned for at, is_planned in zip(new, affected, strict=True)}
         # of this window alone: senders choose the names
         self._planned = {name: added[name] if name in added else before[name] for name in names}

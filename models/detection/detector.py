@@ -189,7 +189,7 @@ class ShardDetector:
         rows = self._control.take(window_end, rows)
         closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
-            closed = state.close_abandoned(window_end, self._p.silence_patience_hours)
+            closed = state.close_abandoned(window_end, self._p.silence_patience_hours, self._control.planned("hosts"))
             closed += state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._templates.forget()
@@ -233,21 +233,23 @@ class ShardDetector:
         return self._limits.unsure_of(TEMPLATES, series) or self._control.planned_now(series)
 
     def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
-        """Which hosts sent anything, `(n_hosts,)`; one that is planned as a whole counts as absent.
+        """Which hosts sent anything, `(n_hosts,)`.
 
-        Planned rows show that their host is present.
+        Planned rows show that their host is present, unless that is planned too and nothing else came of it: a host that is planned with all
+        its series counts as absent.
         """
         state = self._state
         present = np.zeros(len(state.hosts), dtype=bool)
         present[state.gauges.owner[0, window.gauges]] = True
         if len(window.counts):
             present[state.counts.owner[0, window.counts]] = True
+        sent = present.copy()
         if planned is not None:
             hosts = {*map(host_of, rows.series[planned].tolist())}
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
         away = self._control.planned("hosts")
         if len(away):
-            present[away] = False
+            present[away] = sent[away]
         return present
 
     def _logged(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:

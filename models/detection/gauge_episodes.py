@@ -154,7 +154,7 @@ class GaugeEpisodes:
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)
         held = self._control.held("gauges", row.table_row)  # a rule keeps these values from becoming normal
-        if cleared and (held or episode.cause == STUCK or not row.strays):
+        if cleared and (held or episode.cause == STUCK or not row.strays or not row.counts):
             return [self._close(episode, row)]
         if not held and (cleared or self._is_new_normal(episode, row)):
             return [self._adopt(episode, row)]
@@ -287,6 +287,11 @@ class _GaugeRow:
     def strays(self) -> bool:
         """Whether the value lies outside its interval."""
         return self.value < self.lower or self.value > self.upper
+
+    @property
+    def counts(self) -> bool:
+        """Whether no rule says that a deviation such as the value's is none."""
+        return bool(np.isfinite(self.scores.extra_nats[self.place]))
 
     @property
     def seconds(self) -> float:

@@ -21,10 +21,17 @@ from models.detection import gauge_columns as col
 from models.detection import service_templates
 from models.detection.change_candidates import PART as CHANGE_CANDIDATES
 from models.detection.change_candidates import ChangeCandidates
-from models.detection.episodes import Episodes
-from models.detection.host_columns import CONTEXT_COLUMNS, CONTEXT_PLACES, HOST_COLUMNS, HOST_PLACES, HOST_RUNS
+from models.detection.episodes import Episode, Episodes
+from models.detection.host_columns import (
+    CONTEXT_COLUMNS,
+    CONTEXT_PLACES,
+    HOST_COLUMNS,
+    HOST_PLACES,
+    HOST_RUNS,
+    LOG_RUNS,
+)
 from models.detection.peer_law import PART as PEERS
-from models.detection.peer_law import Peers
+from models.detection.peer_law import Peers, forget_waiting
 from models.detection.recurrence import COLUMNS as RECURRENCE_COLUMNS
 from models.detection.recurrence import PART as RECURRENCES
 from models.detection.recurrence import Recurrences
@@ -285,30 +292,44 @@ class ShardState:
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
-    def close_abandoned(self, now: int, hours: float) -> list[EpisodeEvent]:
-        """Close what is open on metrics of hosts that have been silent for so long, and on lines of hosts whose logs have.
+    def close_abandoned(self, now: int, hours: float, planned: Ints) -> list[EpisodeEvent]:
+        """Close what is open on metrics and logs of hosts that have been silent for so long, and on lines of hosts whose logs have.
 
-        What ends by itself, as the news of a host does, stays.
+        What ends by itself, as the news of a host does, stays, and what is open on `planned` hosts, rows of the table.
         """
         events = []
         for name in sorted(self.episodes.open):
-            episode, of_metric = self.episodes.open[name], name in self.gauges.index
-            if episode.over or not (of_metric or name in self.counts.index):
+            episode, of_lines = self.episodes.open[name], name in self.counts.index
+            of_log = name.startswith("logs/") and not of_lines  # that it is silent
+            if episode.over or not (of_lines or of_log or name in self.gauges.index):
                 continue
-            seen = self.host_column("seen" if of_metric else "log_seen")[self.hosts.index[host_of(name)]]
-            if now - seen < 3_600_000 * hours:
+            host = self.hosts.index[host_of(name)]
+            if now - self.host_column("log_seen" if of_lines else "seen")[host] < 3_600_000 * hours or host in planned:
                 continue
-            if of_metric:
-                row = self.gauges.index[name]
-                self.gauges.matrix[col.ALERT_SECONDS, row] = self.gauges.matrix[col.PRESENT, row] = 0.0
-            else:
-                row = self.counts.index[name]
-                poisson.end_of_high(self.counts.matrix, row)
-                self.counts.matrix[poisson.FROZEN, row] = 0.0
-            what = "its host" if of_metric else "the log of its host"
+            self.end_run(episode)
+            if of_log:
+                self.hosts.matrix[LOG_RUNS, host] = 0.0
+            elif not of_lines:
+                self.gauges.matrix[col.PRESENT, self.gauges.index[name]] = 0.0
+            what = "the log of its host" if of_lines else "its host"
             episode.reason = f"{episode.reason}; {what} has been silent for {hours:g} h"
             events.append(self.episodes.close(name, now))
         return events
+
+    def end_run(self, episode: Episode) -> None:
+        """End the run of windows that an open episode is about: another episode of its series needs a run of its own."""
+        if episode.series in self.gauges.index:
+            row = self.gauges.index[episode.series]
+            self.gauges.matrix[[col.ALERT_SECONDS, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE], row] = 0.0
+            if episode.cause == PEERS:
+                places = self.peers.places(np.array([row]))
+                known = self.peers.take(places)
+                forget_waiting(known)
+                self.peers.put(places, known)
+        elif episode.series in self.counts.index:
+            row = self.counts.index[episode.series]
+            poisson.end_of_high(self.counts.matrix, row)
+            self.counts.matrix[[poisson.FROZEN, poisson.ZERO_EVIDENCE, poisson.ZERO_SINCE], row] = 0.0
 
     def _forget_templates(self) -> None:
         """Forget the templates that have no series."""

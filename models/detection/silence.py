@@ -51,6 +51,7 @@ class Silence:
         hosts = state.hosts.storage[0]
         absent = learn_hosts(hosts, present, state.steps, float(now), self._half_life, self._window)
         planned = self._control.planned("hosts")
+        planned = planned[~present[planned]]
         if self._limits.hosts_unsure:
             planned = np.union1d(planned, np.flatnonzero(~present))
         if len(planned):
@@ -154,7 +155,7 @@ class Silence:
             state.host_column("log_seen")[there] = now
             at[there] = windows[there]
         if missing.any():
-            unsure = np.union1d(self._planned_logs(), self._limits.unsure(TEMPLATES)).astype(np.int64)
+            unsure = np.union1d(self._planned_logs(missing), self._limits.unsure(TEMPLATES)).astype(np.int64)
             at[unsure[missing[unsure]]] += 1.0  # the window does not count
             missing[unsure] = False
         rows = np.flatnonzero(missing)
@@ -181,14 +182,15 @@ class Silence:
                 state.hosts.matrix[LOG_RUNS, row] = 0.0
         return missing, events
 
-    def _planned_logs(self) -> Ints:
-        """Rows of the hosts of whose log all is planned."""
-        planned = self._control.planned("counts")
-        if not len(planned):
-            return planned
-        owner, hosts = self._state.counts.owner[0], len(self._state.hosts)
+    def _planned_logs(self, missing: Bools) -> Ints:
+        """Rows of the hosts whose logs are `missing`, `(n_hosts,)`, and planned: as such, or all that they are of."""
+        if not self._control.plans:
+            return np.zeros(0, dtype=np.int64)
+        names = [log_of(unquote(self._state.hosts.names[row])) for row in np.flatnonzero(missing).tolist()]
+        as_such = np.flatnonzero(missing)[self._control.plan(names, [None] * len(names))]
+        planned, owner, hosts = self._control.planned("counts"), self._state.counts.owner[0], len(self._state.hosts)
         some = np.bincount(owner[planned], minlength=hosts)
-        return np.flatnonzero((some > 0) & (some == np.bincount(owner, minlength=hosts)))
+        return np.union1d(as_such, np.flatnonzero((some > 0) & (some == np.bincount(owner, minlength=hosts))))
 
     def metrics(self, window: ShardWindow, present: Bools) -> list[EpisodeEvent]:
         """Report metrics that fell silent though their host did not; after the metrics of the window were learnt."""
@@ -235,6 +237,8 @@ class Silence:
                 row = int(window.gauges[at])
                 windows = state.host_column("windows")[state.gauges.owner[0, row]]
                 state.gauges.matrix[col.HOST_WINDOW, row] = windows - 1  # an outage is not learnt as a usual absence
+                # nor is it a time in which a value repeated: a run begins now
+                state.gauges.matrix[col.REPEAT_SECONDS, row] = (state.gauges.matrix[col.SEEN, row] - now) / 1000
                 events.append(state.episodes.close(name, now))
         return events
 
@@ -254,6 +258,7 @@ class Silence:
         seconds = (now - seen) / 1000
         if episode is not None:
             if episode.cause != cause:  # the next window opens an episode about the silence
+                self._state.end_run(episode)
                 return [self._state.episodes.close(name, now)]
             episode.reason = reasons.silent(what, seconds, episode.typical, float(delay))
             episode.score = episode.evidence = max(episode.score, float(surprise))
