@@ -16,7 +16,9 @@ def score(
     files: Annotated[
         list[Path], typer.Argument(help="CSV or Parquet, one after the other; all but the last only teach.")
     ],
-    value: Annotated[str | None, typer.Option(help="The column of one metric.")] = None,
+    value: Annotated[
+        str | None, typer.Option(help="The column of one metric. Default: the only one beside the times.")
+    ] = None,
     values: Annotated[str | None, typer.Option(help="A pattern such as 'm*': columns of one host's metrics.")] = None,
     timestamp: Annotated[
         str | None, typer.Option(help="The column of times. Default: `timestamp` or the like.")
@@ -29,17 +31,19 @@ def score(
     as_json: Json = False,
 ) -> None:
     """The detector on the rows of files, without Kafka. CSV on stdout without --out or --json."""
-    if (value is None) == (values is None):
+    if value is not None and values is not None:
         msg = "give either --value COLUMN or --values PATTERN"
         raise typer.BadParameter(msg)
     from app.cli import score_files  # loads numba
-    from app.cli.table_files import TableColumns
+    from app.cli.table_files import TableColumns, only_metric
 
     settings = load(config)
     if settings.control.rules:
         report("the rules of the settings are not followed: files have no hosts to select")
     to_stdout = out_file is None and not as_json
     columns = TableColumns(value, values, timestamp)
+    if value is None and values is None:
+        columns = only_metric(files[0], columns)
     summary = score_files.run(files, columns, period, settings.detection, out_file, report, to_stdout=to_stdout)
     if as_json:
         print_json(summary)

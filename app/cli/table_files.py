@@ -13,7 +13,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -173,6 +173,17 @@ def metric_columns(file: Path, names: Sequence[str], columns: TableColumns, time
         msg = f"{file} has no column like {columns.values!r}; it has {shown(names)}{no_header(names)}"
         raise InputError(msg)
     return found
+
+
+def only_metric(file: Path, columns: TableColumns) -> TableColumns:
+    """The same columns with the only metric of a file. Raises InputError where it has several or none, and says what to ask for."""
+    names = header_of(file)
+    timestamp = time_column(file, names, columns)
+    found = [name for name in names if name != timestamp]
+    if len(found) != 1:
+        msg = f"{file} has the columns {shown(names)}; say what to score: --value COLUMN, or --values 'PATTERN' for the metrics of a host"
+        raise InputError(msg)
+    return replace(columns, value=found[0])
 
 
 def present(file: Path, names: Sequence[str], name: str) -> str:

@@ -271,10 +271,23 @@ def test_a_column_of_times_that_is_not_recognised_is_said_with_how_to_name_it(tm
     assert "neither --timestamp nor --period" in answer.stderr
 
 
-def test_one_of_value_and_values_is_wanted(tmp_path: Path) -> None:
-    file = written(tmp_path, {"v": [1.0]})
-    assert run(str(file)).exit_code == 2
-    assert run(str(file), "--value", "v", "--values", "v").exit_code == 2
+def test_value_and_values_are_not_wanted_together(tmp_path: Path) -> None:
+    assert run(str(written(tmp_path, {"v": [1.0]})), "--value", "v", "--values", "v").exit_code == 2
+
+
+def test_the_only_column_beside_the_times_is_scored_without_being_named(tmp_path: Path) -> None:
+    timed = written(tmp_path, {"time": stamps(len(STEP)), "v": STEP})
+    assert scored(tmp_path, timed) == scored(tmp_path, timed, "--value", "v")
+    alone = written(tmp_path, {"v": STEP}, "alone.csv")
+    assert scored(tmp_path, alone, "--period", "300") == scored(tmp_path, alone, "--value", "v", "--period", "300")
+
+
+@pytest.mark.parametrize("names", [["time", "a", "b"], ["a", "b"], ["time"]])
+def test_a_file_of_several_metrics_or_none_is_refused_with_its_columns_and_what_to_say(
+    tmp_path: Path, names: list[str]
+) -> None:
+    answer = refused(written(tmp_path, {name: ["1"] for name in names}))
+    assert f"has the columns {', '.join(names)}; say what to score: --value COLUMN" in answer
 
 
 def test_without_a_place_to_write_rows_are_on_stdout(tmp_path: Path) -> None:
