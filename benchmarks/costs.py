@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from rich.table import Table
 from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.runtime import jobs
+from app.search.connection import elasticsearch_connection
+from app.search.mappings import drop_version, ensure_templates
 from benchmarks import forms
 from benchmarks.__main__ import RESULTS
 from benchmarks.deployment import (
@@ -42,9 +45,10 @@ from benchmarks.peers.extraction import run
 from benchmarks.peers.programs import Program, of_kappa
 from benchmarks.process_usage import seconds_of_tree, spark_seconds
 from benchmarks.spark_cluster import RunningCluster, running_cluster
-from benchmarks.throughput import apart, batches, none_refused, write_windows
+from benchmarks.throughput import DAY_SECONDS, apart, batches, none_refused, numbered, write_windows
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
+from models.records.index_names import alias_of
 from models.records.records import EpisodeEvent, Watched
 from pipelines.runner import Job
 
@@ -67,13 +71,16 @@ WHAT = {
     "long_line": "a log line of 500 bytes, `extract`",
     **{name: f"{what} of {form}, `extract`" for name, (what, _, form, _) in OF_AGENTS.items()},
     "episode": "an episode event, `correlate`",
+    "document": "a score, `index`",
     "event_bytes": "bytes on the broker: an event, as agents send it",
     "line_bytes": "a line of 120 bytes",
     "long_line_bytes": "a line of 500 bytes",
     "row_bytes": "a row of statistics",
     "score_bytes": "a score",
+    "document_bytes": "bytes on the disk of Elasticsearch: a score, one copy",
 }
 MEASURED = [name for name in WHAT if not name.endswith("_bytes")]
+DOCUMENT_SERIES, DOCUMENT_WINDOWS, DOCUMENT_SECONDS = 2_000, 60, 60  # judged windows, each of so many seconds
 CLUSTER_SECRET = "of-a-measurement"
 OF_CLUSTER = {"spark.driver.host": LOOPBACK, "spark.cores.max": "2", "spark.executor.cores": "1"}
 SHORT, LONG = 120, 500  # bytes of a message
@@ -121,6 +128,33 @@ def detected(spark: SparkSession, settings: Settings, name: str, series: int, wi
     taken = used(spark, own, name, job)
     none_refused(own)
     return taken
+
+
+def indexed(spark: SparkSession, settings: Settings, series: int) -> tuple[float, float]:
+    """Core-seconds per million scores that `index` sends, and bytes of each in Elasticsearch as it leaves them, of series that are warmed up."""
+    warm_up = int(60 * settings.detection.warm_up_minutes / DOCUMENT_SECONDS)
+    windowing = dataclasses.replace(settings.windowing, window_seconds=DOCUMENT_SECONDS)
+    own = apart(settings.model_copy(update={"windowing": windowing, "version": "documents"}), "documents")
+    began = time.time() - DAY_SECONDS  # as `write_windows` has it
+    write_windows(spark, own, series, warm_up + DOCUMENT_WINDOWS)
+    batches(spark, own, jobs.detect_job(own))
+    since = datetime.fromtimestamp(began + (warm_up + 1) * DOCUMENT_SECONDS, UTC)
+    own = own.model_copy(update={"index": own.index.model_copy(update={"scores": True, "scores_since": since})})
+    alias, seconds = alias_of("scores", own.version), 0.0
+    with elasticsearch_connection(own).connect() as client:
+        for number in range(2):  # the first time the session compiles what it needs
+            drop_version(client, own.version)
+            ensure_templates(client, own.version, live=False)
+            before = spark_seconds(spark)
+            batches(spark, own, jobs.index_job(numbered(own, number), threading.Event().wait))
+            seconds = spark_seconds(spark) - before
+        none_refused(own)
+        client.indices.flush(index=alias)
+        found = client.indices.stats(index=alias, metric=["store", "docs"])["_all"]["primaries"]
+        drop_version(client, own.version)
+    documents, stored = found["docs"]["count"], found["store"]["size_in_bytes"]
+    say(f"documents: {documents:,}, {seconds:.1f} core-seconds, {stored:,} bytes")
+    return 1e6 * seconds / documents, stored / documents
 
 
 def used(spark: SparkSession, settings: Settings, name: str, job: Job) -> Used:
@@ -233,6 +267,8 @@ def measure(spark: SparkSession, settings: Settings, scale: float, only: list[st
         begun, grown = (detected(spark, settings, f"windows-{n}", series, n) for n in (2, 6))
         found["row_detect"] = 1e6 * (grown.seconds - begun.seconds) / (4 * series)
         found["score_bytes"] = grown.size["scores"] / (6 * series)
+    if "document" in only:
+        found["document"], found["document_bytes"] = indexed(spark, settings, number(DOCUMENT_SERIES))
     if "episode" in only:
         found["episode"] = correlated()
     return found

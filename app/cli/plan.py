@@ -20,6 +20,7 @@ WORDS = {
     "state": "state of the models",
     "checkpoints": "disk below home",
     "broker": "disk of Kafka, full: all that its retention keeps",
+    "documents": "disk of Elasticsearch, each day: scores, where index.scores is on",
 }
 
 

@@ -175,7 +175,9 @@ class KafkaSettings(SettingsGroup):
         if unused:
             return f"{min(unused)} would not be used with security_protocol {protocol}: wanted SASL_SSL or SSL, or leave it out"
         if is_sasl and needed - given:
-            return f"security_protocol {protocol} with {mechanism} needs {', '.join(sorted(needed - given))}"
+            missing = sorted(needed - given)
+            variables = " and ".join(f"KAPPA_KAFKA__{name.upper()}" for name in missing)
+            return f"security_protocol {protocol} with {mechanism} needs {' and '.join(missing)}: set {variables} in the environment"
         if is_sasl and other & given:
             return f"{min(other & given)} would not be used with sasl_mechanism {mechanism}: leave it out"
         if len(given & {"ssl_certfile", "ssl_keyfile"}) == 1 or (self.ssl_key_password and not self.ssl_keyfile):
@@ -193,7 +195,8 @@ class ElasticsearchSettings(SettingsGroup):
     username: str | None = Field(default=None, description="User name for basic authentication.")
     password: SecretStr | None = Field(default=None, description="Password for basic authentication.")
     api_key: SecretStr | None = Field(
-        default=None, description="API key, encoded. Used instead of user name and password where it is set."
+        default=None,
+        description="API key: `encoded` of the answer that made it. Used instead of user name and password where it is set.",
     )
     ca_certs: UserPath | None = Field(
         default=None,
@@ -209,6 +212,15 @@ class ElasticsearchSettings(SettingsGroup):
     replicas: int = Field(
         default=0, ge=0, description="Copies of each shard of new indices. Use 1 or more on a cluster of several nodes."
     )
+    score_shards: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description=(
+            "Primary shards of each day's new index of scores, where `index.scores` is on. One holds 2,147,483,519 documents at most, "
+            "which are 248,000 series in windows of 10 s. `kappa plan` says how many are advised."
+        ),
+    )
     retention_days: int | None = Field(
         default=None,
         ge=1,
@@ -222,6 +234,9 @@ class ElasticsearchSettings(SettingsGroup):
     def _sensible(self) -> Self:
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             msg = "url must begin with http:// or https://"
+            raise ValueError(msg)
+        if self.api_key is not None and ":" in self.api_key.get_secret_value():
+            msg = "api_key has a colon: wanted `encoded` of the answer that made the key, not its id and api_key"
             raise ValueError(msg)
         if (self.client_cert is None) != (self.client_key is None):
             msg = "client_cert and client_key belong together: set both, or neither"
@@ -858,5 +873,6 @@ def _sentence(one: ErrorDetails) -> str:
     if one["type"] == "tuple_type":
         what = "wanted a list, in brackets"
     in_address = isinstance(one.get("ctx", {}).get("error"), SecretInAddress)
-    got = "" if secret or in_address else f", got {found!r}"
+    # Of a table that is wrong as a whole the sentence names what is wrong.
+    got = "" if secret or in_address or isinstance(found, Mapping) else f", got {found!r}"
     return f"settings: {where}: {what}{got}"

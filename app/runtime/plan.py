@@ -3,7 +3,8 @@
 Measured, on two cores of an x86-64 virtual machine with Python 3.11: the memory of a metric's model and its state as it is written, and whole
 chains of two shapes (`python -m benchmarks.flood`), from which memory of processes and disk are fitted; tests hold all of them within
 25 %. Cores of a load are measured by `python -m benchmarks.costs`, what live jobs take more by `python -m benchmarks.million`, those without a
-load by `python -m benchmarks --only idle`; the broker's bytes are estimates. Bytes of a series hold for names of about 40 characters.
+load by `python -m benchmarks --only idle`; the broker's bytes are estimates, a document's are
+measured by `benchmarks.costs`. Bytes of a series hold for names of about 40 characters.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ METRIC_STATE, TEMPLATE_STATE, COPIES = 700, 300, 1.0
 WINDOW_ROW = 450  # of the sums of an open window
 EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
 LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
+DOCUMENT = 250  # bytes of a score on the disk of Elasticsearch
+SHARD_DOCUMENTS = 200_000_000  # of a shard, at most, as Elastic advises; 2,147,483,519 are all that Lucene takes
+DAY_SECONDS = 86_400
 
 # Processor time of a core, seconds (`python -m benchmarks.costs`).
 EVENT_SECONDS, AGENT_EVENT_SECONDS = 2e-6, 20e-6  # of an event in the canonical, flat form, and as agents write it
@@ -45,6 +49,7 @@ AGENT_LINE_SECONDS = 12e-6  # of a line, more, as agents write it
 LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 ROW_LIVE_SECONDS = 15e-6  # of a row, more, where each batch has one window: `detect` writes its state after each batch
+DOCUMENT_SECONDS = 60e-6  # of a score that `index` sends
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
 SHARD_SECONDS = 2e-3
 IDLE_CORES = 0.335  # a batch of each job for each window of 10 s, whatever is in it: 0.34 with 720 gauges
@@ -81,7 +86,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Plan:
-    """What it takes, in bytes and cores. `memory` is the sum of `jvm`, `python` and `driver`; disk is after the retention of topics."""
+    """What it takes, in bytes and cores. `memory` is the sum of `jvm`, `python` and `driver`; disk is after the retention of topics.
+
+    `documents` are the bytes that Elasticsearch gets in a day where `index.scores` is on, else 0: what people are shown, some hundred
+    novelties and incidents, is not counted.
+    """
 
     state: int
     heap: int
@@ -91,6 +100,7 @@ class Plan:
     memory: int
     checkpoints: int
     broker: int
+    documents: int
     cores: float
     warnings: tuple[str, ...] = ()
 
@@ -124,9 +134,16 @@ def plan(load: Load, settings: Settings) -> Plan:
         memory=jvm + python + DRIVER_BYTES,
         checkpoints=int(disk),
         broker=int(topics.replication * broker),
+        documents=(1 + settings.elasticsearch.replicas) * documents_of_a_day(load, settings) * DOCUMENT,
         cores=sum(cores_of(load, settings).values()),
         warnings=tuple(warnings(load, settings)),
     )
+
+
+def documents_of_a_day(load: Load, settings: Settings) -> int:
+    """Scores that are indexed in a day."""
+    rows = load.series + counts_of(load)
+    return int(rows * DAY_SECONDS / settings.windowing.window_seconds) if settings.index.scores else 0
 
 
 def counts_of(load: Load) -> int:
@@ -150,7 +167,7 @@ def seconds_of_line(line_bytes: int, canonical: bool) -> float:
 
 
 def cores_of(load: Load, settings: Settings) -> dict[str, float]:
-    """Cores by what they do: events, lines, rows of windows in `extract` and in `detect`, shards, and what is there without a load."""
+    """Cores by what they do: events, lines, rows of windows in `extract` and `detect`, documents, shards, and what is there without a load."""
     window = settings.windowing.window_seconds
     rows = (load.series + counts_of(load)) / window
     return {
@@ -159,6 +176,7 @@ def cores_of(load: Load, settings: Settings) -> dict[str, float]:
         "rows of extract": rows * ROW_EXTRACT_SECONDS,
         "rows of detect": rows * ROW_DETECT_SECONDS,
         "rows of small batches": rows * ROW_LIVE_SECONDS,
+        "documents": documents_of_a_day(load, settings) / DAY_SECONDS * DOCUMENT_SECONDS,
         "shards": settings.windowing.shards * SHARD_SECONDS / window,
         "idle": IDLE_CORES,
     }
@@ -214,6 +232,12 @@ def warnings(load: Load, settings: Settings) -> list[str]:
         each = math.ceil(number / load.hosts)
         if each > most:
             found.append(f"{each:,} {name} a host are more than a host may have, {most:,}: the others are left out")
+    documents, score_shards = documents_of_a_day(load, settings), settings.elasticsearch.score_shards
+    if documents > score_shards * SHARD_DOCUMENTS:
+        found.append(
+            f"{documents:,} scores a day are more than {SHARD_DOCUMENTS:,} for each shard of their index, as Elastic advises; at "
+            f"2,147,483,519 a shard is full, and the index job waits: set elasticsearch.score_shards = {math.ceil(documents / SHARD_DOCUMENTS)}"
+        )
     shards = settings.windowing.shards
     if bytes_of_state(load) > shards * MOST_SHARD_STATE:
         enough = 2 ** math.ceil(math.log2(bytes_of_state(load) / MOST_SHARD_STATE))

@@ -16,8 +16,8 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
-from app.core.settings import Settings
-from app.search.mappings import Shown, ensure_templates, holders, not_done, versions
+from app.core.settings import ElasticsearchSettings, Settings
+from app.search.mappings import DEFAULTS, Shown, ensure_templates, holders, not_done, versions
 from app.versions import serving
 from app.versions.serving import Serving, TimeRange
 from models.records.index_names import INDEX_KINDS, alias_of
@@ -54,7 +54,7 @@ def any_of(queries: list[Query]) -> Query:
     return {"bool": {"should": queries, "minimum_should_match": 1}}
 
 
-def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retention_days: int | None = None) -> int:
+def point(client: Elasticsearch, served: Serving, settings: ElasticsearchSettings = DEFAULTS) -> int:
     """Set the live aliases for the versions that serve or served: templates first, for indices that are created meanwhile.
 
     Parameters
@@ -63,8 +63,8 @@ def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retentio
         A connected client.
     served
         The versions that serve or served, with their intervals.
-    replicas, retention_days
-        Of indices that are created from now on.
+    settings
+        Copies, shards and days of indices that are created from now on.
 
     Returns
     -------
@@ -79,14 +79,7 @@ def point(client: Elasticsearch, served: Serving, *, replicas: int = 0, retentio
     shown = {version: filters(served.ranges(version)) for version in served.versions}
     try:
         for version in sorted(versions(client) | shown.keys()):
-            ensure_templates(
-                client,
-                version,
-                live=version in shown,
-                shown=shown.get(version),
-                replicas=replicas,
-                retention_days=retention_days,
-            )
+            ensure_templates(client, version, live=version in shown, shown=shown.get(version), settings=settings)
         actions = [action for kind in INDEX_KINDS for action in swap(client, kind, shown)]
         if actions:
             client.indices.update_aliases(actions=actions)
@@ -111,28 +104,19 @@ def swap(client: Elasticsearch, kind: str, shown: dict[str, Shown]) -> list[dict
 
 def prepare(client: Elasticsearch, settings: Settings) -> None:
     """Put the templates of the settings' version, and finish a promotion that was interrupted before it set the aliases."""
-    own = settings.elasticsearch
     with serving.locked(settings.home):
         served = serving.read(settings.home)
         live = settings.version in served.versions
         shown = filters(served.ranges(settings.version)) if live else None
-        ensure_templates(
-            client,
-            settings.version,
-            live=live,
-            shown=shown,
-            replicas=own.replicas,
-            retention_days=own.retention_days,
-        )
+        ensure_templates(client, settings.version, live=live, shown=shown, settings=settings.elasticsearch)
         if not served.aliased:
-            point(client, served, replicas=own.replicas, retention_days=own.retention_days)
+            point(client, served, settings.elasticsearch)
             serving.mark_aliased(settings.home)
 
 
 def follow(client: Elasticsearch, settings: Settings) -> int:
     """Set the live aliases as the file of serving versions has it; returns the number of indices that have one."""
-    own = settings.elasticsearch
     with serving.locked(settings.home):
-        count = point(client, serving.read(settings.home), replicas=own.replicas, retention_days=own.retention_days)
+        count = point(client, serving.read(settings.home), settings.elasticsearch)
         serving.mark_aliased(settings.home)
         return count

@@ -14,6 +14,7 @@ from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
 
+from app.core.settings import ElasticsearchSettings
 from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, PREFIX, SHARED, alias_of, version_of
 from models.records.records import Delivery, EarlyAlarm, EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
@@ -21,6 +22,7 @@ from pipelines.elasticsearch.refusals import refusal
 from pipelines.errors import ServiceUnavailable
 
 PRIORITY = 500
+DEFAULTS = ElasticsearchSettings()
 TEXT: dict[str, Any] = {"type": "text"}
 DATE: dict[str, Any] = {"type": "date"}
 LONG: dict[str, Any] = {"type": "long"}
@@ -128,28 +130,28 @@ def ensure_templates(
     *,
     live: bool,
     shown: Shown | None = None,
-    replicas: int = 0,
-    retention_days: int | None = None,
+    settings: ElasticsearchSettings = DEFAULTS,
 ) -> None:
     """Put the index templates of a version; with `live` new indices get the live aliases too, filtered as `shown` says.
 
-    Indices that are there get the fields that they lack. Putting them again changes nothing. `retention_days` needs a
-    server with index lifecycles and is left out elsewhere; labels, which are few and people's work, are kept.
+    Of `settings` are taken the copies and shards of new indices and the days that they are kept. Days need a server with index lifecycles and
+    are left out elsewhere; labels, which are few and people's work, are kept. Indices that are there get the fields that they lack. Putting the
+    templates again changes nothing.
     Raises ServiceUnavailable if the cluster does not do it.
     """
     try:
         for kind in SHARED:
-            client.indices.put_index_template(name=alias_of(kind), create=False, **template_of_shared(kind, replicas))
-        lifecycles = retention_days is not None and has_lifecycles(client)
+            client.indices.put_index_template(name=alias_of(kind), create=False, **template_of_shared(kind, settings))
+        lifecycles = settings.retention_days is not None and has_lifecycles(client)
         for kind in INDEX_KINDS:
-            settings = settings_of(kind, replicas)
+            of_indices = settings_of(kind, settings)
             if lifecycles:
-                client.ilm.put_lifecycle(name=alias_of(kind), policy=policy(retention_days or 0))
-                settings["lifecycle"] = {"name": alias_of(kind)}
+                client.ilm.put_lifecycle(name=alias_of(kind), policy=policy(settings.retention_days or 0))
+                of_indices["lifecycle"] = {"name": alias_of(kind)}
             client.indices.put_index_template(
                 name=alias_of(kind, version),
                 create=False,
-                **template(kind, version, live, settings, (shown or {}).get(kind)),
+                **template(kind, version, live, of_indices, (shown or {}).get(kind)),
             )
             if holders(client, alias_of(kind, version)):  # of a release that had fewer fields; they are strict
                 client.indices.put_mapping(index=alias_of(kind, version), properties=PROPERTIES[kind])
@@ -187,23 +189,26 @@ def template(
     }
 
 
-def template_of_shared(kind: str, replicas: int) -> dict[str, Any]:
+def template_of_shared(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
     """The index template of labels, deliveries or early alarms, which all versions share."""
     return {
         "index_patterns": [alias_of(kind) + "-*"],
         "priority": PRIORITY,
         "template": {
-            "settings": {"index": settings_of(kind, replicas)},
+            "settings": {"index": settings_of(kind, settings)},
             "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
             "aliases": {alias_of(kind): {}},
         },
     }
 
 
-def settings_of(kind: str, replicas: int) -> dict[str, Any]:
+def settings_of(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
     """Settings of an index. What people wait for can be searched at once: few documents, so that this costs little."""
-    refresh = "200ms" if kind in ("novelties", "incidents", EARLY) else "1s"
-    return {"number_of_shards": 1, "number_of_replicas": replicas, "refresh_interval": refresh}
+    return {
+        "number_of_shards": settings.score_shards if kind == "scores" else 1,
+        "number_of_replicas": settings.replicas,
+        "refresh_interval": "200ms" if kind in ("novelties", "incidents", EARLY) else "1s",
+    }
 
 
 def holders(client: Elasticsearch, alias: str) -> set[str]:

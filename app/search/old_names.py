@@ -74,11 +74,10 @@ def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[st
     try:
         old = old_indices(client)
         versions = {match[1].partition("-")[2] for name in old if (match := OLD_INDEX.fullmatch(name)) and match[1]}
-        own = settings.elasticsearch
         served = serving.read(settings.home)
         for version in sorted(versions - set(served.versions)):
-            ensure_templates(client, version, live=False, replicas=own.replicas, retention_days=own.retention_days)
-        aliases.point(client, served, replicas=own.replicas, retention_days=own.retention_days)
+            ensure_templates(client, version, live=False, settings=settings.elasticsearch)
+        aliases.point(client, served, settings.elasticsearch)
         return {PREFIX + name: copy(client, name, report) for name in old}
     except (ApiError, TransportError) as error:
         what = "rename the indices"

@@ -57,12 +57,15 @@ TROUBLE = (
     *("validation_exception", "index_closed_exception", "process_cluster_event_timeout_exception"),
     "invalid_alias_name_exception",
 )
-# The same where the type says nothing: an ingest pipeline that is missing, an alias in the place of an index, a template of data streams.
+# The same where the type says nothing: an ingest pipeline that is missing, an alias in the place of an index, a template of data streams, a shard
+# that is full.
 OF_ARGUMENTS = "illegal_argument_exception"
 ARGUMENT_TROUBLE = (
     "pipeline with id [",
     "no write index is defined for alias [",
     "only write ops with an op_type of create are allowed in data streams",
+    "Number of documents in the shard cannot exceed [",
+    "Number of documents in the index can't exceed [",  # the same, of older releases
 )
 ANSWER_PARTS = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 

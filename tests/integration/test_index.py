@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from support.proxies import HalfOverload, Overload, TooLarge, proxy
 
 from app.core.ports import free_port
-from app.core.settings import Settings
+from app.core.settings import ElasticsearchSettings, Settings
 from app.embedded.stack_state import Addresses
 from app.search import aliases, old_names
 from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, has_templates, versions
@@ -577,10 +577,23 @@ def test_an_index_of_a_release_with_fewer_fields_gets_those_it_lacks(client: Ela
         drop_version(client, unique)
 
 
+def test_new_indices_have_the_copies_and_shards_of_the_settings(client: Elasticsearch, unique: str) -> None:
+    wanted = ElasticsearchSettings(replicas=2, score_shards=3)
+    ensure_templates(client, unique, live=False, settings=wanted)
+    try:
+        for kind, shards in (("scores", "3"), ("novelties", "1")):
+            index = f"kappa-{kind}-{unique}-{DAY}"
+            client.indices.create(index=index, wait_for_active_shards="0")
+            found = client.indices.get_settings(index=index)[index]["settings"]["index"]
+            assert (found["number_of_shards"], found["number_of_replicas"]) == (shards, "2")
+    finally:
+        drop_version(client, unique)
+
+
 def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elasticsearch, unique: str) -> None:
     assert not has_lifecycles(client)
-    ensure_templates(client, unique, live=False, retention_days=7)
-    ensure_templates(client, unique, live=False, retention_days=7)
+    ensure_templates(client, unique, live=False, settings=ElasticsearchSettings(retention_days=7))
+    ensure_templates(client, unique, live=False, settings=ElasticsearchSettings(retention_days=7))
     assert unique in versions(client)
     drop_version(client, unique)
 

@@ -86,10 +86,12 @@ def test_an_error_of_any_form_refuses_its_document_alone(error: Any, reason: str
         "pipeline with id [ours] does not exist",
         "no write index is defined for alias [kappa-novelties-live-2026.01.05]. The write index may be explicitly disabled",
         "only write ops with an op_type of create are allowed in data streams",
+        "Number of documents in the shard cannot exceed [2147483519]",
+        "Number of documents in the index can't exceed [2147483519]",
     ],
 )
 def test_an_index_that_takes_no_document_refuses_none_for_good(reason: str) -> None:
-    """A pipeline, alias or template of others: what is refused has nothing to do with the document."""
+    """A pipeline, alias or template of others, a full shard: what is refused has nothing to do with the document."""
     error = {"type": "illegal_argument_exception", "reason": reason}
     found = outcome_of(json.dumps({"errors": True, "items": [item(status=400, error=error)] * 2}).encode())
     assert (found.written, found.refused) == (0, [])
