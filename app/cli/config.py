@@ -17,6 +17,7 @@ from app.cli.output import Cell, Json, print_error, print_json, print_line, prin
 from app.core.errors import SettingsError
 from app.core.report import Report
 from app.core.secrets import is_secret
+from app.core.server_files import check_files
 from app.core.settings import DEFAULT_FILE, Settings, dotted_names, file_in_use, load, problems
 from models.core.series import parse
 from models.rules.check import explain
@@ -64,6 +65,7 @@ def check_rules(
     """Whether settings and channels can be used, sending nothing; what each rule matches and when it holds. Wrong settings: exit 1."""
     try:
         settings = settings_of(config)
+        check_files(settings, ("kafka", "elasticsearch"))
         of_channels = warnings_of_channels(settings)
     except RulesRefused as error:
         for line in error.lines:

@@ -27,6 +27,14 @@ def file_lock(path: Path, wait_seconds: float) -> Iterator[bool]:
         lock.release()
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock on `path`, which is not made where it is not there: its user would be the wrong one."""
+    if not path.exists():
+        return False
+    with file_lock(path, 0.0) as free:
+        return not free
+
+
 @contextmanager
 def held_lock(path: Path, wait_seconds: float, refusal: str) -> Iterator[None]:
     """Hold the lock on `path` inside the block. Raises InputError, `refusal`, if another process still held it after `wait_seconds`."""

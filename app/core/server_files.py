@@ -17,5 +17,5 @@ def check_files(settings: Settings, servers: Iterable[str]) -> None:
                 try:
                     file.open("rb").close()
                 except OSError as error:
-                    msg = f"settings: {group}.{name} = {file} cannot be read ({error.strerror}); wanted a PEM file that this user can read"
+                    msg = f"settings: {group}.{name} = {file.absolute()} cannot be read ({error.strerror}); wanted a PEM file that this user can read"
                     raise SettingsError(msg) from error

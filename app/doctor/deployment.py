@@ -9,6 +9,7 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.kafka import checkpoint_damage
+from app.notify.service import is_running
 from app.versions import serving, violations
 from pipelines.errors import InputError, ServiceUnavailable
 from replay import recovery
@@ -16,6 +17,7 @@ from replay.savepoints import savepoint_folder
 
 HOUR_MS = 3_600_000
 FORGOTTEN_HOURS = 24  # without periodic savepoints
+MOST_CONNECT_SECONDS = 5.0  # less than all checks together may take, so that a check says why there is no answer
 
 
 def serves(settings: Settings) -> list[Finding]:
@@ -29,8 +31,10 @@ def serves(settings: Settings) -> list[Finding]:
 def checkpoints(settings: Settings) -> list[Finding]:
     """Whether the version can go on: its checkpoints, and the log that they were read from."""
     advice = "`kappa recover --dry-run` says what would be done"
+    connect = min(settings.kafka.connect_seconds, MOST_CONNECT_SECONDS)
+    asking = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"connect_seconds": connect})})
     try:
-        problems = list(recovery.plan(settings).problems)
+        problems = list(recovery.plan(asking).problems)
         if not problems:
             return [ok("checkpoints", "whole; the log is the one that was read")]
     except (ServiceUnavailable, SettingsError):  # of a file of certificates, which is found by the check of Kafka
@@ -80,4 +84,15 @@ def savepoint_finding(settings: Settings, taken_ms: int | None, now_ms: int) -> 
     return ok("savepoints", f"the newest is {hours:.1f} h old")
 
 
-CHECKS = (violation, checkpoints, serves, savepoints)
+def notifications(settings: Settings) -> list[Finding]:
+    """Whether somebody sends notifications, where there are channels."""
+    if not settings.notify.channels:
+        return [ok("notifications", "there are no channels: nobody is notified")]
+    if is_running(settings.home):
+        return [ok("notifications", f"are sent to {', '.join(settings.notify.channels)}")]
+    text = f"no process with home {settings.home} sends them"
+    advice = "`kappa run all` sends them itself; beside a process for each job start `kappa run notify`"
+    return [danger("notifications", text, "one", advice)]
+
+
+CHECKS = (violation, checkpoints, serves, savepoints, notifications)

@@ -6,6 +6,7 @@ from contextlib import closing
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
+from app.doctor.deployment import MOST_CONNECT_SECONDS
 from app.doctor.finding import Finding, ok, warning
 from app.early.early_log import EarlyLog
 from app.early.lane import of_version
@@ -17,7 +18,6 @@ from pipelines.jobs import early
 CHECK = "early alarms"
 MOST_POLLS = 50
 OVERDUE_MS = 60_000
-MOST_CONNECT_SECONDS = 5.0  # less than all checks together may take, so that it says why there is no answer
 
 
 def early_alarms(settings: Settings) -> list[Finding]:

@@ -16,7 +16,7 @@ from app.doctor.finding import Finding, danger, ok, warning
 from app.doctor.machine import listed
 from app.kafka.checkpoints import consumed_offsets
 from app.kafka.connection import client_options
-from app.kafka.topics import Topic, wanted
+from app.kafka.topics import Topic, alter_command, wanted
 from app.versions.start_position import checkpoint_home
 from pipelines.errors import InputError, ServiceUnavailable
 
@@ -139,9 +139,9 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
         found.append(
             danger(check, text, str(topic.partitions), "set topics.* to what it has; see docs/replay.md to add some")
         )
-    found += [finding for finding in map_settings(check, topic, state.config)]
+    found += [finding for finding in map_settings(settings, check, topic, state.config)]
     if topic.name in map(settings.topic, FEW):
-        found += large_batches(check, topic, state.config)
+        found += large_batches(settings, check, topic, state.config)
     copies = min((len(part["replica_nodes"]) for part in state.partitions), default=0)
     if any(part["leader_id"] < 0 for part in state.partitions):
         found.append(danger(check, "a partition has no leader", "one", "start its brokers"))
@@ -154,7 +154,7 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
                 check,
                 f"min.insync.replicas {least}",
                 "2",
-                f"kafka-configs --alter --topic {topic.name} --add-config min.insync.replicas=2",
+                alter_command(settings, topic.name, "min.insync.replicas=2"),
             )
         )
     if copies and least > copies:
@@ -188,7 +188,7 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
     return found or [ok(check, f"{len(state.partitions)} partitions, {copies} copies")]
 
 
-def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
+def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
     """In what a topic's settings differ from those that it is created with."""
     found = []
     for name in ("message.timestamp.type", "cleanup.policy"):
@@ -196,7 +196,7 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
         if have not in (None, want):
             keys = {key: value for key, value in sorted(topic.config.items()) if key in KEPT_BY}
             more = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in keys.items())
-            advice = f"kafka-configs --alter --topic {topic.name} --add-config {more}"
+            advice = alter_command(settings, topic.name, more)
             if name == "message.timestamp.type":
                 advice = "results depend on it: another topics.prefix, or set it back"
             found.append(danger(check, f"{name} {have}", want, advice))
@@ -209,7 +209,7 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
                     check,
                     f"{name} {config[name]}",
                     topic.config[name],
-                    f"kafka-configs --alter --add-config {name}={topic.config[name]}",
+                    alter_command(settings, topic.name, f"{name}={topic.config[name]}"),
                 )
             )
     most = limit(config.get("retention.bytes"))
@@ -225,14 +225,14 @@ def map_settings(check: str, topic: Topic, config: Mapping[str, str]) -> list[Fi
     return found
 
 
-def large_batches(check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
+def large_batches(settings: Settings, check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
     """Whether a topic that people and tools write takes larger batches than it is created with, as those of older releases do."""
     name = "max.message.bytes"
     have, most = limit(config.get(name)), limit(topic.config[name])
     if have is None or most is None or have <= most:
         return []
     advice = (
-        f"kafka-configs --alter --topic {topic.name} --add-config {name}={topic.config[name]}: "
+        f"{alter_command(settings, topic.name, f'{name}={topic.config[name]}')}: "
         "what reads it unpacks batches whole, to hundreds of times their bytes"
     )
     return [danger(check, f"{name} {config[name]}", f"{topic.config[name]} at most", advice)]

@@ -6,20 +6,23 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from app.core import allowance
 from app.core.java_size import bytes_of
 from app.core.ports import is_loopback
-from app.core.settings import DEFAULT_FILE, Settings
+from app.core.settings import DEFAULT_FILE, Settings, dotted_names
 from app.doctor.finding import Finding, danger, ok, warning
 from app.embedded.java import java_version, spark_java_home
 
 GIB = 2**30
 LEAST_JAVA = 17
 LEAST_FILES, FEW_FILES = 1024, 4096
+OF_CHANNELS = {"url", "headers", "template"}  # in which people put keys
 
 
 def disk(settings: Settings) -> list[Finding]:
@@ -113,15 +116,20 @@ def secret_files(settings: Settings, file: Path | None = None) -> list[Finding]:
     """Files that hold secrets, and who can read them. `file` is the one that the settings were read from."""
     found = []
     kept = file or DEFAULT_FILE
-    if kept.is_file() and re.search(
-        r"^[ \t]{0,80}\w{0,80}(password|api_key|secret)[ \t]{0,80}=", kept.read_text(), re.M
-    ):
+    if kept.is_file() and holds_secret(tomllib.loads(kept.read_text())):
         found.append(kept)
     for group in (settings.kafka, settings.elasticsearch):
         for name, value in group:
             if isinstance(value, Path) and "key" in name and value.exists():
                 found.append(value)
     return [secret_finding(path) for path in found] or [ok("files of secrets", "none")]
+
+
+def holds_secret(settings: Mapping[str, Any]) -> bool:
+    """Whether settings as TOML has them hold a secret: a password, a key, or the address of a channel that anybody who knows it may write to."""
+    named = any(re.search(r"(?i)password|api_key|secret", name) for name, _ in dotted_names(settings))
+    channels = settings.get("notify", {}).get("channels", {}).values()
+    return named or any(one.get("kind") != "alertmanager" and one.keys() & OF_CHANNELS for one in channels)
 
 
 def secret_finding(path: Path) -> Finding:

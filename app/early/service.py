@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from app.core.file_lock import file_lock, held_lock
+from app.core.file_lock import held_lock, is_held
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.early import lane
@@ -34,8 +34,7 @@ def lock_of(home: Path) -> Path:
 
 def is_running(home: Path) -> bool:
     """Whether a process with this `home` runs the lane."""
-    with file_lock(lock_of(home), 0.0) as free:
-        return not free
+    return is_held(lock_of(home))
 
 
 def run_until_stopped(

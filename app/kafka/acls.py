@@ -1,7 +1,8 @@
 """The least rights in Kafka of each kind of user, as commands of Kafka's own `kafka-acls.sh`.
 
-A user is a principal of the brokers: `User:agents` with SASL, `User:CN=agents` with a client certificate. Topics of versions
-begin as those of `live` do, so rights to what jobs write are for names that begin so.
+A user is a principal of the brokers: `User:agents` with SASL, `User:CN=agents` with a client certificate. A topic of a version is
+called as that of `live`, with a dot and the version behind it, so rights to what jobs write are for the name, and for names that begin with
+the name and a dot: `late` and `late.v2`, and nobody else's `late-payments`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.settings import FEW, INPUTS, Settings
-from app.kafka.topics import DELIVERIES, EARLY, OUTPUTS, QUARANTINE
+from app.kafka.topics import CREDENTIALS, DELIVERIES, EARLY, OUTPUTS, QUARANTINE
 
 RULES = "rules"
-CREDENTIALS = "--command-config admin.properties"
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,13 @@ class Right:
     operations: tuple[str, ...]
     topic: str
     prefixed: bool = False
+
+
+def of_versions(operations: tuple[str, ...], names: Sequence[str]) -> list[Right]:
+    """The same operations on topics of `live` and of all other versions."""
+    return [
+        right for name in names for right in (Right(operations, name), Right(operations, f"{name}.", prefixed=True))
+    ]
 
 
 def rights(settings: Settings) -> dict[str, list[Right]]:
@@ -44,24 +51,24 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
         # Heartbeats are written to the inputs; how a topic stamps its records is checked before a job starts.
         "jobs": [
             *(Right(("Read", "Write", "DescribeConfigs"), name) for name in inputs),
-            *(Right(("Read", "Write", "DescribeConfigs"), name, prefixed=True) for name in outputs),
+            *of_versions(("Read", "Write", "DescribeConfigs"), outputs),
         ],
-        "readers": [Right(("Read",), name, prefixed=True) for name in outputs],
+        "readers": of_versions(("Read",), outputs),
         # `kappa run notify` as a process of its own.
         "notifiers": [
-            *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("incidents", "novelties")),
+            *of_versions(("Read",), [f"{prefix}{kind}" for kind in ("incidents", "novelties")]),
             *(Right(("Read",), f"{prefix}{kind}") for kind in ("labels", RULES, EARLY, QUARANTINE)),
             Right(("Read", "Write"), f"{prefix}{DELIVERIES}"),
         ],
         # `kappa run early`: what agents write, the jobs' bounds and what settles alarms.
         "lanes": [
             *(Right(("Read",), f"{prefix}{kind}") for kind in ("telemetry", "logs")),
-            *(Right(("Read",), f"{prefix}{kind}", prefixed=True) for kind in ("bounds", "incidents", "novelties")),
+            *of_versions(("Read",), [f"{prefix}{kind}" for kind in ("bounds", "incidents", "novelties")]),
             Right(("Read", "Write"), f"{prefix}{EARLY}"),
         ],
         "operators": [
-            Right(("Create", "Describe", "DescribeConfigs"), name, prefixed=name in outputs)
-            for name in (*inputs, *outputs)
+            *(Right(("Create", "Describe", "DescribeConfigs"), name) for name in inputs),
+            *of_versions(("Create", "Describe", "DescribeConfigs"), outputs),
         ]
         + [Right(("Delete",), f"{name}.", prefixed=True) for name in outputs]
         # `kappa quarantine retry` appends a record once more to its topic, and notes that.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from app.kafka.connection import open_admin
 from pipelines.errors import InputError
 
 __all__ = [
+    "CREDENTIALS",
     "DELIVERIES",
     "EARLY",
     "INDEXED",
@@ -20,6 +22,7 @@ __all__ = [
     "OUTPUTS",
     "QUARANTINE",
     "Topic",
+    "alter_command",
     "check_timestamps",
     "create",
     "indexed_kinds",
@@ -34,6 +37,7 @@ DELIVERIES = "deliveries"
 EARLY = "early"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
 RULES = "rules"
+CREDENTIALS = "--command-config admin.properties"  # of who may alter topics, for Kafka's own commands
 # Bytes of a batch, compressed: of lz4 it holds 255 times as much, and what Python reads is unpacked whole, where nothing can bound it.
 MOST_OF_LABELS, MOST_OF_RULES = "327680", "131072"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -140,11 +144,14 @@ def create(settings: Settings) -> dict[str, str]:
                 _create(client, topic, settings.topics.replication)
                 result[topic.name] = "created"
             elif found != topic.partitions:
-                msg = f"topic {topic.name} has {found} partitions, wanted {topic.partitions}; change topics.* to match"
+                msg = (
+                    f"topic {topic.name} has {found} partitions, wanted {topic.partitions}: set topics.* to what it has; "
+                    "if nothing in it is needed, delete it and run `kappa topics create`"
+                )
                 raise InputError(msg)
             else:
                 result[topic.name] = "there already"
-        _compare_timestamps(client, [topic for topic in topics if topic.name in existing])
+        _compare_timestamps(client, settings, [topic for topic in topics if topic.name in existing])
         return result
 
 
@@ -154,10 +161,18 @@ def check_timestamps(settings: Settings, existing: Container[str]) -> None:
     Raises ServiceUnavailable if Kafka does not answer.
     """
     with open_admin(settings) as client:
-        _compare_timestamps(client, [topic for topic in wanted(settings) if topic.name in existing])
+        _compare_timestamps(client, settings, [topic for topic in wanted(settings) if topic.name in existing])
 
 
-def _compare_timestamps(client: KafkaAdminClient, topics: Sequence[Topic]) -> None:
+def alter_command(settings: Settings, topic: str, change: str) -> str:
+    """The command of Kafka that sets a configuration of a topic, `NAME=VALUE`."""
+    servers = settings.kafka.bootstrap_servers or "HOST:9092"
+    login = "" if settings.kafka.security_protocol == "PLAINTEXT" else f" {CREDENTIALS}"
+    what = f"--alter --entity-type topics --entity-name {topic} --add-config {change}"
+    return f"kafka-configs.sh --bootstrap-server {shlex.quote(servers)}{login} {what}"
+
+
+def _compare_timestamps(client: KafkaAdminClient, settings: Settings, topics: Sequence[Topic]) -> None:
     """The same of some topics, those that are missing left out."""
     name = "message.timestamp.type"
     asked = [ConfigResource(ConfigResourceType.TOPIC, topic.name, configs={name: None}) for topic in topics]
@@ -166,8 +181,9 @@ def _compare_timestamps(client: KafkaAdminClient, topics: Sequence[Topic]) -> No
     for topic in topics:
         if have.get(topic.name) not in (None, topic.config[name]):
             msg = (
-                f"topic {topic.name} has {name}={have[topic.name]}, wanted {topic.config[name]}: these times decide which records "
-                "are late; set it back, set topics.timestamps to match, or use another topics.prefix"
+                f"topic {topic.name} has {name}={have[topic.name]}, wanted {topic.config[name]}: these times decide which records are late. "
+                f"Set it back: {alter_command(settings, topic.name, f'{name}={topic.config[name]}')}. If nothing in it is needed, delete it and "
+                "run `kappa topics create`. `topics.timestamps` may only be another for history that is imported"
             )
             raise InputError(msg)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from app.core.file_lock import file_lock, held_lock
+from app.core.file_lock import file_lock, held_lock, is_held
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.notify.channels.kinds import opened
@@ -33,6 +33,11 @@ NAME = "notify"
 def lock_of(home: Path) -> Path:
     """The file that whoever notifies holds."""
     return serving.folder(home) / "notify.lock"
+
+
+def is_running(home: Path) -> bool:
+    """Whether a process with this `home` notifies."""
+    return is_held(lock_of(home))
 
 
 def check_channels(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from elasticsearch import ApiError, UnsupportedProductError
 
 UNKNOWN, FORBIDDEN = 401, 403
 GRANTED_BY = re.compile(r"granted by the (\w+) privileges \[([^\]]{1,200})\]")
+OF_ANOTHER_RELEASE = "media_type_header_exception"  # it does not know the form of our requests
 SHOWN_CHARACTERS = 300
 OF_OPENSSL = re.compile(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$")  # around the words of an error
 
@@ -20,7 +21,8 @@ def refusal(error: ApiError) -> str:
         return f"answers {error.status_code} and is no Elasticsearch: check elasticsearch.url, and what a proxy before it answers"
     why = reason(error)
     if error.status_code == UNKNOWN:
-        return "does not know us (401): check elasticsearch.username and password, or whether elasticsearch.api_key has ended"
+        key = "elasticsearch.api_key: it may have ended, or not be `encoded` of the answer that made it"
+        return f"does not know us (401): check elasticsearch.username and password, or {key}"
     if error.status_code == FORBIDDEN:
         privilege = GRANTED_BY.search(why)
         todo = (
@@ -29,6 +31,9 @@ def refusal(error: ApiError) -> str:
             else "see which privileges this user or API key has"
         )
         return f"does not permit it (403: {why}): {todo} (docs/security.md)"
+    if OF_ANOTHER_RELEASE in str(error.body):
+        todo = "it is older than Elasticsearch 8 and cannot be used: upgrade it, or set elasticsearch.url to another"
+        return f"answers {error.status_code} ({why}): {todo}"
     return f"answers {error.status_code}" + (f" ({why})" if why else "")
 
 

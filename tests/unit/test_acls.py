@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from app.cli import main
 from app.core.settings import INPUTS, load
-from app.kafka.acls import commands, rights
+from app.kafka.acls import Right, commands, rights
 from app.kafka.topics import OUTPUTS, QUARANTINE, wanted
 from models.records import labels
 from models.rules import rule_log
@@ -28,17 +28,19 @@ def test_only_jobs_write_what_jobs_write() -> None:
 def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
     own = rights(load(topics={"prefix": "a."}))["notifiers"]
     assert {right.topic for right in own if "Write" in right.operations} == {"a.deliveries"}
-    assert {right.topic for right in own if right.prefixed} == {"a.incidents", "a.novelties"}
+    assert {right.topic for right in own if right.prefixed} == {"a.incidents.", "a.novelties."}
     assert {right.topic for right in own if not right.prefixed and "Write" not in right.operations} == {
-        "a.labels", "a.rules", "a.early", "a.quarantine",
+        "a.incidents", "a.novelties", "a.labels", "a.rules", "a.early", "a.quarantine",
     }  # fmt: skip
 
 
 def test_the_lane_reads_inputs_and_results_and_writes_early_alarms() -> None:
     own = rights(load(topics={"prefix": "a."}))["lanes"]
     assert {right.topic for right in own if "Write" in right.operations} == {"a.early"}
-    assert {right.topic for right in own if right.prefixed} == {"a.bounds", "a.incidents", "a.novelties"}
-    assert {right.topic for right in own if not right.prefixed} == {"a.telemetry", "a.logs", "a.early"}
+    assert {right.topic for right in own if right.prefixed} == {"a.bounds.", "a.incidents.", "a.novelties."}
+    assert {right.topic for right in own if not right.prefixed} == {
+        "a.telemetry", "a.logs", "a.early", "a.bounds", "a.incidents", "a.novelties",
+    }  # fmt: skip
 
 
 def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_else() -> None:
@@ -51,9 +53,26 @@ def test_operators_may_append_a_record_in_quarantine_again_and_write_nothing_els
 def test_a_command_is_one_right_of_one_user() -> None:
     lines = commands(load(), {"agents": ["User:CN=agents, O='x'"], "readers": ["User:r"]})
     words = [shlex.split(line) for line in lines]
-    assert len(lines) == 5 + len(OUTPUTS)
+    of_outputs = len(OUTPUTS) + 3  # and of quarantine, deliveries and early alarms
+    assert len(lines) == 2 + 2 * of_outputs
     assert words[0][words[0].index("--allow-principal") + 1] == "User:CN=agents, O='x'"
-    assert all("prefixed" in line for line in words[2:])
+    assert sum("prefixed" in line for line in words[2:]) == of_outputs
+
+
+@pytest.mark.parametrize("prefix", ["", "kappa."])
+def test_no_right_reaches_topics_of_others_that_begin_alike(prefix: str) -> None:
+    settings = load(version="v2", topics={"prefix": prefix})
+    ours = {settings.topic(kind) for kind in OUTPUTS} | {f"{prefix}{kind}" for kind in (*OUTPUTS, *INPUTS, "late")}
+    theirs = [
+        f"{prefix}{name}" for name in ("late-payments", "early-access", "scores_of_games", "logs-of-web", "ruleset")
+    ]
+
+    def reached(right: Right, topic: str) -> bool:
+        return topic.startswith(right.topic) if right.prefixed else topic == right.topic
+
+    for own in rights(settings).values():
+        assert not [one for one in theirs for right in own if reached(right, one)]
+    assert all(any(reached(right, one) for right in rights(settings)["jobs"]) for one in ours)
 
 
 def test_a_name_without_a_type_is_a_user() -> None:

@@ -23,7 +23,7 @@ from support.recording_server import server_that
 
 from app.cli import main
 from app.core.settings import PROJECT, Settings, load
-from app.runtime.jobs import NAMES
+from app.runtime.jobs import ALONE, NAMES
 from app.versions.pinned_configuration import configuration_of
 from models.records.index_names import INDEX_KINDS, LABELS, alias_of
 
@@ -146,7 +146,7 @@ def test_every_service_has_limits_a_restart_and_a_health_check(name: str) -> Non
     one_shot = name in ONE_SHOTS
     assert service["restart"] == ("on-failure:5" if one_shot else "unless-stopped")
     own: Any = service.get("healthcheck")
-    if name in NAMES:
+    if name in (*NAMES, *ALONE):
         assert own is None  # the image's own, which asks /healthz
     elif not one_shot:
         assert own["test"][0] in ("CMD", "CMD-SHELL")
@@ -163,7 +163,7 @@ def test_no_service_has_rights_that_it_does_not_need(name: str) -> None:
 
 def test_a_service_is_in_the_networks_of_what_it_speaks_to_and_in_no_other() -> None:
     search = {"elasticsearch", "users", "kibana", "kibana-objects", "index", "dashboard"}
-    log = {"kafka", "topics", "extract", "detect", "correlate", "index", "dashboard"}
+    log = {"kafka", "topics", "extract", "detect", "correlate", "index", "notify", "dashboard"}
     for name, service in SERVICES.items():
         spoken_to = [str(value) for value in service.get("environment", {}).values()]
         assert ("http://elasticsearch:9200" in spoken_to) <= (name in search), name

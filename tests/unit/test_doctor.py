@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.commands import answer, kappa
 
+from app.core.file_lock import file_lock
 from app.core.java_size import bytes_of
 from app.core.settings import (
     FEW,
@@ -29,6 +30,7 @@ from app.doctor.finding import Finding, Status, danger, ok, warning
 from app.doctor.log import KafkaState, TopicState
 from app.early.settlement import Settlement
 from app.kafka.topics import wanted
+from app.notify.service import lock_of
 from app.versions import violations
 from models.records.records import EarlyAlarm, early_id
 from pipelines.errors import DeterminismViolation, InputError
@@ -154,9 +156,16 @@ def test_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:
     assert worst(machine.secret_files(settings, file)) is Status.DANGER
     file.chmod(0o600)
     assert worst(machine.secret_files(settings, file)) is Status.OK
-    file.write_text("[kafka]\n")
     file.chmod(0o644)
-    assert worst(machine.secret_files(settings, file)) is Status.OK
+    for text, found in (
+        ("[kafka]\nssl_cafile = 'ca.pem'\n", Status.OK),
+        ("[notify.channels.pager]\nkind = 'alertmanager'\nurl = 'http://127.0.0.1:9093'\n", Status.OK),
+        ("[notify.channels.chat]\nkind = 'apprise'\n", Status.OK),  # its address is in the environment
+        ("[notify.channels.chat]\nkind = 'apprise'\nurl = 'slack://a/b/c'\n", Status.DANGER),
+        ("[notify.channels.w]\nkind = 'webhook'\nheaders = {Authorization = 'x'}\n", Status.DANGER),
+    ):
+        file.write_text(text)
+        assert worst(machine.secret_files(settings, file)) is found, text
 
 
 def test_connections_without_encryption_to_other_machines(tmp_path: Path) -> None:
@@ -170,6 +179,18 @@ def test_connections_without_encryption_to_other_machines(tmp_path: Path) -> Non
     assert of("127.0.0.1:9092,kafka.example.net:9092") is Status.DANGER
     assert of("kafka.example.net:9093", "SSL") is Status.OK
     assert of("127.0.0.1:9092", health="0.0.0.0") is Status.WARNING
+
+
+def test_channels_that_nobody_sends_to(tmp_path: Path) -> None:
+    channels = {"chat": {"kind": "webhook", "url": "http://127.0.0.1:9/"}}
+    assert worst(deployment.notifications(Settings(home=tmp_path))) is Status.OK
+    settings = Settings.model_validate({"home": tmp_path, "notify": {"channels": channels}})
+    lock = lock_of(tmp_path)
+    lock.parent.mkdir(parents=True)
+    assert worst(deployment.notifications(settings)) is Status.DANGER
+    with file_lock(lock, 1.0) as held:
+        assert held
+        assert worst(deployment.notifications(settings)) is Status.OK
 
 
 # --- Kafka
@@ -243,7 +264,7 @@ def test_what_people_write_in_larger_batches_than_topics_are_created_with_is_a_d
         found = log.topic_findings(settings, topic, TopicState(parts, config, rights=None))
         bad = size > most and kind in FEW
         assert [one.found for one in found if one.status is Status.DANGER] == [f"max.message.bytes {size}"] * bad
-        assert all(f"--topic {kind} --add-config max.message.bytes={most}:" in one.advice for one in found if bad)
+        assert all(f"--entity-name {kind} --add-config max.message.bytes={most}:" in one.advice for one in found if bad)
 
 
 def test_a_topic_that_is_missing(settings: Settings) -> None:
