@@ -26,9 +26,17 @@ class ChainState:
     silent: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class ChainVerdict:
+    """The alerts that hold, a sentence by each one's name, and those that do not. Of others it is not known yet."""
+
+    holds: Mapping[str, str]
+    passed: frozenset[str]
+
+
 @dataclass
 class ChainAlerts:
-    """Which alerts hold. Looked at every few seconds; something must hold a few times in a row."""
+    """Which alerts hold. Looked at every few seconds; something must hold, or not, a few times in a row."""
 
     behind_seconds: float
     active: dict[str, str] = field(default_factory=dict)  # a sentence by the alert's name
@@ -38,8 +46,8 @@ class ChainAlerts:
         self._left_out: float | None = None
         self._left_out_at: int | None = None
 
-    def look(self, state: ChainState, now_ms: int) -> dict[str, str]:
-        """The alerts that hold now, each with its sentence."""
+    def look(self, state: ChainState, now_ms: int) -> ChainVerdict:
+        """What is known by now."""
         holds = self._problems(state, now_ms)
         if BEHIND not in holds and UNHEALTHY not in holds and VIOLATION not in holds:
             holds[ALIVE] = "windows are scored in time: without this alert something is wrong with kappa"
@@ -54,7 +62,8 @@ class ChainAlerts:
                     self.active.pop(name, None)
                 elif name not in self.active:
                     self.active[name] = holds[name]
-        return dict(self.active)
+        passed = (name for name, (is_on, times) in self._streak.items() if times >= LOOKS and not is_on)
+        return ChainVerdict(dict(self.active), frozenset(passed))
 
     def _problems(self, state: ChainState, now_ms: int) -> dict[str, str]:
         found = {}

@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.core.timestamps import is_due
 from app.kafka.connection import open_consumer
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
-from app.notify.chain import ChainAlerts, ChainState
+from app.notify.chain import ChainAlerts, ChainState, ChainVerdict
 from app.runtime.served_health import own_answers
 from app.versions import serving
 from pipelines.errors import KappaError
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 LOOK_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 
-OnAlerts = Callable[[dict[str, str]], None]
+OnAlerts = Callable[[ChainVerdict], None]
 
 
 class ChainWatch:
@@ -36,7 +36,7 @@ class ChainWatch:
         clock: Callable[[], int],
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """`on_alerts` gets the alerts that hold, by name, at every look; `ending` ends the thread."""
+        """`on_alerts` gets which alerts hold at every look; `ending` ends the thread."""
         self._look_ms = int(1000 * look_seconds)
         self._settings, self._on_alerts, self._ending, self._clock = settings, on_alerts, ending, clock
         self._serves = serving.ServingVersionWatch(settings.home)

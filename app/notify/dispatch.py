@@ -9,14 +9,14 @@ import structlog
 
 from app.core.settings import Settings
 from app.core.timestamps import time_of_digits
-from app.notify.chain import ALIVE
+from app.notify.chain import ALIVE, ChainVerdict
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
 from app.notify.links import Links
-from app.notify.notification import Notification, about_kappa, of_alarm, of_incident
+from app.notify.notification import about_kappa, of_alarm, of_incident
 from app.notify.outbox import Outbox, Waiting, delivery_of
 from app.notify.plan import NotificationPlan, Step
 from app.notify.positions import Positions
@@ -159,20 +159,18 @@ class Dispatch:
                 if step is not None:
                     self._queue(step, due.incident, due.key, due.place)
 
-    def chain(self, alerts: Mapping[str, str]) -> None:
-        """The alerts about kappa itself that hold now, by name."""
+    def chain(self, verdict: ChainVerdict) -> None:
+        """Queue what is due of the alerts about kappa itself."""
         now = self._clock()
         for channel, settings in self._notify.channels.items():
-            wanted = (
-                alerts if self._outboxes[channel].channel.resends else {n: t for n, t in alerts.items() if n != ALIVE}
-            )
-            own = wanted if settings.pipeline else {}
-            for name in own.keys() - {alert for of, alert in self._of_kappa if of == channel}:
-                if self._of_itself(channel, name, own[name], "open", now, now):
+            for name, text in verdict.holds.items() if settings.pipeline else ():
+                wanted = name != ALIVE or self._outboxes[channel].channel.resends
+                if wanted and (channel, name) not in self._of_kappa:
                     self._of_kappa[channel, name] = now
-            for of, name in [key for key in self._of_kappa if key[0] == channel and key[1] not in own]:
-                if self._of_itself(of, name, "it has passed", "close", self._of_kappa[of, name], now):
-                    del self._of_kappa[of, name]
+                    self._of_itself(channel, name, text, "open", now, now)
+            for of, name in [key for key in self._of_kappa if key[0] == channel]:
+                if name in verdict.passed or not settings.pipeline:
+                    self._of_itself(of, name, "it has passed", "close", self._of_kappa.pop((of, name)), now)
 
     def settled(self, item: Waiting, delivery: Delivery) -> bool:
         """Have a delivery recorded; called by the channels' threads."""
@@ -220,9 +218,9 @@ class Dispatch:
         log.warning("a notification was held back", channel=channel, incident=item.note.key, reason=why)
         self._record(delivery_of(channel, item, HELD, why, self._clock()), item.places)
 
-    def _of_itself(self, channel: str, name: str, text: str, status: str, since: int, now: int) -> bool:
-        note: Notification = about_kappa(f"{OF_KAPPA}{name}-{since}", status, name, text, since, now)
-        return self._outboxes[channel].put(Waiting(note, "pipeline"))
+    def _of_itself(self, channel: str, name: str, text: str, status: str, since: int, now: int) -> None:
+        note = about_kappa(f"{OF_KAPPA}{name}-{since}", status, name, text, since, now)
+        self._outboxes[channel].put(Waiting(note, "pipeline"))
 
 
 def is_open(one: Delivery) -> bool:

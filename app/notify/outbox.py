@@ -89,15 +89,16 @@ class Outbox:
     def put(self, item: Waiting) -> bool:
         """Queue a notification; one that says the same thread has become worse takes the place of one that waits.
 
-        False where MOST_WAITING wait and it opens a thread. What comes of one that the channel knows is always taken: else it would never end there.
+        False where MOST_WAITING wait and it opens the thread of a record. What comes of one that the channel knows is always taken: else it
+        would never end there. So is what is about no record, kappa itself and storms, of which there are few.
         """
         with self._changed:
-            waiting = self._queue.get(item.note.key, [])
+            waiting, opens = self._queue.get(item.note.key, []), item.note.status == "open" and bool(item.places)
             if waiting and item.note.status == "update" and waiting[-1].note.status != "close":
                 last = waiting[-1]
                 last.note = replace(item.note, status=last.note.status)
                 last.places += item.places
-            elif item.note.status == "open" and not waiting and sum(map(len, self._queue.values())) >= MOST_WAITING:
+            elif opens and not waiting and sum(map(len, self._queue.values())) >= MOST_WAITING:
                 return False
             else:
                 self._queue.setdefault(item.note.key, []).append(item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,20 @@ from support.receiver import Receiver, receiving
 
 from app.core.settings import load
 from app.core.timestamps import wall_clock
+from app.notify.chain import LOOKS, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.dispatch import Dispatch
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
-from app.notify.outbox import MOST_WAITING, Outbox
+from app.notify.links import Links
+from app.notify.notification import of_incident
+from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from app.notify.positions import Positions
 from app.notify.routes import Routes
 from models.records.records import Delivery
 
-MINUTE = 60_000
+MINUTE, PLACE = 60_000, LogPlace("incidents", 0, 0)
 NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
 
 
@@ -105,6 +109,28 @@ def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wa
     assert box.waiting == MOST_WAITING
     own.take(incident(0, "close"), MOST_WAITING + 3)
     assert box.waiting == MOST_WAITING + 1
+
+
+def test_an_alert_about_kappa_that_still_holds_is_neither_over_nor_new_after_a_restart(tmp_path: Path) -> None:
+    own, known, alerts = Channels(tmp_path), Remembered(), ChainAlerts(300.0)
+    known.take(replace(delivery("chat", f"pipeline-{QUARANTINE}-7", "pipeline", 7), topic=""))
+    own.dispatch.remember(known)
+    for _ in range(LOOKS + 1):
+        own.dispatch.chain(alerts.look(ChainState(1.0, [{"jobs": {}, "quarantined": 2}]), 0))
+    assert own.boxes["chat"].waiting == 0 and own.boxes["mail"].waiting == 1
+    for _ in range(LOOKS):
+        own.dispatch.chain(alerts.look(ChainState(1.0, [{"jobs": {}}]), 0))
+    assert own.boxes["chat"].waiting == 1, "it has passed"
+
+
+def test_alerts_about_kappa_and_about_storms_are_queued_however_many_incidents_wait(tmp_path: Path) -> None:
+    own = Channels(tmp_path)
+    for number in range(MOST_WAITING):
+        own.boxes["chat"].put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+    for number in range(21):
+        own.take(incident(number), number)
+    own.dispatch.chain(ChainVerdict({QUARANTINE: "2 records"}, frozenset()))
+    assert own.boxes["chat"].waiting == MOST_WAITING + 2
 
 
 @contextmanager

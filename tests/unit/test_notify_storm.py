@@ -14,7 +14,18 @@ from support.recording_server import server_that
 
 from app.core.errors import SettingsError
 from app.core.settings import load
-from app.notify.chain import ALIVE, BEHIND, LIMITS, LOOKS, QUARANTINE, UNHEALTHY, VIOLATION, ChainAlerts, ChainState
+from app.notify.chain import (
+    ALIVE,
+    BEHIND,
+    LIMITS,
+    LOOKS,
+    QUARANTINE,
+    UNHEALTHY,
+    VIOLATION,
+    ChainAlerts,
+    ChainState,
+    ChainVerdict,
+)
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
@@ -239,10 +250,11 @@ JOBS: dict[str, Any] = {"jobs": {"detect": {"healthy": True}}, "quarantined": 0}
 
 
 def looked(alerts: ChainAlerts, state: ChainState, times: int = LOOKS, now: int = 0) -> set[str]:
-    found: dict[str, str] = {}
-    for _ in range(times):
-        found = alerts.look(state, now)
-    return set(found)
+    return set(judged(alerts, state, times, now).holds)
+
+
+def judged(alerts: ChainAlerts, state: ChainState, times: int = LOOKS, now: int = 0) -> ChainVerdict:
+    return [alerts.look(state, now) for _ in range(times)][-1]
 
 
 def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
@@ -253,6 +265,13 @@ def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
     assert looked(alerts, ChainState(301.0, [JOBS])) == {BEHIND}
     assert looked(alerts, well) == {ALIVE}
     assert looked(alerts, ChainState(20.0, (), silent=["correlate"])) == {UNHEALTHY}
+
+
+def test_nothing_has_passed_before_it_was_looked_for_as_often_as_it_takes_to_hold() -> None:
+    alerts, well = ChainAlerts(300.0), ChainState(20.0, [JOBS])
+    assert judged(alerts, well, LOOKS - 1) == ChainVerdict({}, frozenset())
+    assert judged(alerts, well, 1).passed == {BEHIND, UNHEALTHY, QUARANTINE, LIMITS, VIOLATION}
+    assert judged(alerts, ChainState(301.0, [JOBS]), LOOKS - 1).passed == {UNHEALTHY, QUARANTINE, LIMITS, VIOLATION}
 
 
 @pytest.mark.parametrize(
