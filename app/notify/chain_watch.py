@@ -22,7 +22,14 @@ log = structlog.get_logger()
 LOOK_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 
+MOST_BACK = 10_000  # records of a partition among which its last watermark messages are
+
 OnAlerts = Callable[[ChainVerdict], None]
+
+
+def begin_at(recent: int | None, first: int, end: int) -> int:
+    """The offset from which on a partition is read: of its first recent record; where it has none, so that its last watermarks are found."""
+    return max(first, end - MOST_BACK) if recent is None else recent
 
 
 class ChainWatch:
@@ -76,10 +83,12 @@ class ChainWatch:
         parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
         self._watermarks = ShardWatermarks()
         consumer.assign(parts)
-        since = consumer.offsets_for_times(dict.fromkeys(parts, self._clock() - WATERMARKS_BACK_MS)) if parts else {}
-        for at, found in since.items():
-            if found is not None:
-                consumer.seek(at, found.offset)
+        if parts:
+            recent = consumer.offsets_for_times(dict.fromkeys(parts, self._clock() - WATERMARKS_BACK_MS))
+            firsts, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
+            for at in parts:
+                found = recent.get(at)
+                consumer.seek(at, begin_at(None if found is None else found.offset, firsts[at], ends[at]))
         while not self._ending.is_set() and self._serves.version() == own.version:
             for records in (consumer.poll(timeout_ms=min(1_000, self._look_ms)) if parts else {}).values():
                 for record in records:

@@ -26,6 +26,7 @@ from app.notify.chain import (
     ChainState,
     ChainVerdict,
 )
+from app.notify.chain_watch import MOST_BACK, begin_at
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
@@ -265,6 +266,14 @@ def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:
     assert looked(alerts, ChainState(301.0, [JOBS])) == {BEHIND}
     assert looked(alerts, well) == {ALIVE}
     assert looked(alerts, ChainState(20.0, (), silent=["correlate"])) == {UNHEALTHY}
+
+
+@pytest.mark.parametrize(
+    ("recent", "first", "end", "found"),
+    [(70, 3, 90, 70), (None, 3, 90, 3), (None, 3, 50_000, 50_000 - MOST_BACK), (None, 7, 7, 7)],
+)
+def test_the_last_watermark_is_read_however_old_it_is(recent: int | None, first: int, end: int, found: int) -> None:
+    assert begin_at(recent, first, end) == found
 
 
 def test_nothing_has_passed_before_it_was_looked_for_as_often_as_it_takes_to_hold() -> None:
