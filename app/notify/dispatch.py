@@ -91,6 +91,8 @@ class Dispatch:
             return
         if incident.status == "close":
             self.escalation.over(read.key)
+        else:
+            self.escalation.newer(read.key, incident, read.place)
         with self._lock:
             steps = list(self._plan.steps(incident, read.key))
             opening = [step.channel for step in steps if step.status == "open"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.core.timestamps import is_due
 from app.notify.incident import LogPlace, ReadIncident
@@ -45,6 +45,12 @@ class Escalation:
         due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
         after_ms = int(minutes * MINUTE_MS)
         self._waiting[key, why] = (at_ms + after_ms, after_ms, due)
+
+    def newer(self, key: str, incident: ReadIncident, place: LogPlace) -> None:
+        """What the log has of an incident by now: that is what is escalated, at the time that was set."""
+        for known, (at, after, due) in self._waiting.items():
+            if known[0] == key:
+                self._waiting[known] = (at, after, replace(due, incident=incident, place=place))
 
     def over(self, key: str) -> None:
         """An incident is over."""

@@ -60,6 +60,10 @@ class Channels:
         self.dispatch.elapse(escalates=True)
         return {name for name, box in self.boxes.items() if box.waiting}
 
+    def queued(self, name: str) -> list[Waiting]:
+        """What waits for a channel."""
+        return [one for waiting in self.boxes[name]._queue.values() for one in waiting]
+
 
 def delivery(channel: str, key: str, why: str, at: int) -> Delivery:
     own: dict[str, Any] = {"status": "open", "severity": "major", "outcome": "delivered", "topic": "incidents"}
@@ -77,6 +81,17 @@ def test_an_incident_that_becomes_critical_is_escalated_by_the_route_that_led_it
     own.take(incident(1, "update", severity="critical"), 2)
     assert own.called(34.9) == {"chat"}
     assert own.called(35) == {"chat", "pager"}
+
+
+def test_the_pager_is_called_with_what_has_become_of_an_incident_meanwhile_and_not_again(tmp_path: Path) -> None:
+    own = Channels(tmp_path, MAJOR)
+    own.take(incident(1, severity="major"), 1)
+    own.take(incident(1, "update", severity="critical"), 2)
+    assert own.called(60) == {"mail", "lead"}
+    (called,) = own.queued("lead")
+    assert (called.note.severity, called.places[-1].offset) == ("critical", 2)
+    own.take(incident(1, "update", severity="critical"), 3)
+    assert len(own.queued("lead")) == 1
 
 
 @pytest.mark.parametrize("restarts", [False, True])

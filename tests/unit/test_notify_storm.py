@@ -156,6 +156,15 @@ def test_what_nobody_acknowledges_goes_further_once() -> None:
     assert own.due(60 * MINUTE) == []
 
 
+def test_what_is_escalated_is_the_incident_as_it_is_by_then_at_the_time_that_was_set_first() -> None:
+    own, later = escalation(), LogPlace("incidents", 0, 9)
+    own.notified("k", incident(1, severity="major"), PLACE, "route 1", 0)
+    own.newer("k", incident(1, "update", severity="critical"), later)
+    own.newer("other", incident(2), later)
+    (due,) = own.due(30 * MINUTE)
+    assert (due.incident.severity, due.place) == ("critical", later)
+
+
 def test_what_is_labelled_or_over_or_of_another_route_goes_no_further() -> None:
     own = escalation()
     labelled, over, default, earlier = map(incident, range(1, 5))
