@@ -23,7 +23,7 @@ from app.kafka.connection import client_options, open_consumer
 from app.kafka.producer import BoundedProducer
 from app.kafka.quarantine import records_to
 from app.kafka.topics import DELIVERIES
-from models.records.records import OUTCOMES, SEVERITIES, STATUSES, DeliveriesUntil, Delivery
+from models.records.records import DELIVERED, OUTCOMES, SEVERITIES, STATUSES, DeliveriesUntil, Delivery
 from models.records.schema import parsed, plain
 from pipelines.errors import KappaError
 
@@ -40,7 +40,7 @@ Recorded = Callable[[], None]
 
 @dataclass
 class Remembered:
-    """What the topic says: the last delivery of each incident to each channel, when each route first led to one, and what has been dealt with."""
+    """What the topic says: the last delivery of each incident to each channel, when each route first sent one there, and what has been dealt with."""
 
     last: dict[tuple[str, str], Delivery] = field(default_factory=dict)
     routed_at: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)  # by route, epoch ms
@@ -54,11 +54,13 @@ class Remembered:
         key = (record.channel, record.incident)
         self.last.pop(key, None)
         self.last[key] = record
-        self.routed_at.setdefault(key, {}).setdefault(record.why, record.at)
+        if record.outcome == DELIVERED:
+            self.routed_at.setdefault(key, {}).setdefault(record.why, record.at)
         if len(self.last) > 2 * MOST_KNOWN:
             closed = [known for known, one in self.last.items() if one.status == "close"]
             for known in closed[:-MOST_KNOWN]:
-                del self.last[known], self.routed_at[known]
+                del self.last[known]
+                self.routed_at.pop(known, None)
 
 
 def read_back(settings: Settings) -> Remembered:

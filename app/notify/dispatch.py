@@ -100,9 +100,9 @@ class Dispatch:
         for thread in ends:
             self._end_alarm(thread, read.place)
         for step in steps:
-            if step.status != "close":
+            is_sent = self._queue(step, incident, read.key, read.place)
+            if is_sent and step.status != "close":
                 self.escalation.notified(read.key, incident, read.place, step.why, self._clock())
-            self._queue(step, incident, read.key, read.place)
         if incident.status == "close":
             with self._lock:
                 self.early.over(read.key)
@@ -192,8 +192,8 @@ class Dispatch:
 
         return self._deliveries.put(delivery, recorded)
 
-    def _queue(self, step: Step, incident: ReadIncident, key: str, place: LogPlace) -> None:
-        """Queue a notification, or hold it back in a storm, or where too many wait."""
+    def _queue(self, step: Step, incident: ReadIncident, key: str, place: LogPlace) -> bool:
+        """Queue a notification, or hold it back in a storm, or where too many wait. Answers whether it is to be sent."""
         storm = self._storms.get(step.channel)
         status, held = step.status, False
         with self._lock:
@@ -210,10 +210,13 @@ class Dispatch:
         self._positions.wait_for(place)
         if held:
             self._hold(step.channel, item, STORM)
-        elif not self._outboxes[step.channel].put(item):
-            self._hold(step.channel, item, FULL)
-            if storm is not None and status == "open" and not alarm:
-                storm.keep(key, incident.severity)
+            return False
+        if self._outboxes[step.channel].put(item):
+            return True
+        self._hold(step.channel, item, FULL)
+        if storm is not None and status == "open" and not alarm:
+            storm.keep(key, incident.severity)
+        return False
 
     def _hold(self, channel: str, item: Waiting, why: str) -> None:
         """Record that a channel does not get something."""

@@ -35,13 +35,19 @@ NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
 class Channels:
     """Channels whose queues nobody empties, and a clock that is set. Nothing is recorded: no Kafka is there."""
 
-    def __init__(self, folder: Path, *routes: dict[str, Any], url: str = "http://127.0.0.1:1", **kinds: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *routes: dict[str, Any],
+        url: str = "http://127.0.0.1:1",
+        storm_incidents: int = 20,
+        **kinds: str,
+    ) -> None:
         channels = {
             name: {"kind": kinds.get(name, "webhook"), "url": url} for name in ("chat", "mail", "pager", "lead")
         }
-        settings = load(
-            home=folder, notify={"channels": channels, "routes": routes, "default": ["chat"]}, kafka=NOWHERE
-        )
+        notify = {"channels": channels, "routes": routes, "default": ["chat"], "storm_incidents": storm_incidents}
+        settings = load(home=folder, notify=notify, kafka=NOWHERE)
         self.now, self.ending, self.positions = 0, threading.Event(), Positions()
         self.log = DeliveryLog(settings, self.ending)
         self.boxes = {
@@ -65,9 +71,9 @@ class Channels:
         return [one for waiting in self.boxes[name]._queue.values() for one in waiting]
 
 
-def delivery(channel: str, key: str, why: str, at: int) -> Delivery:
+def delivery(channel: str, key: str, why: str, at: int, **more: Any) -> Delivery:
     own: dict[str, Any] = {"status": "open", "severity": "major", "outcome": "delivered", "topic": "incidents"}
-    return Delivery(channel=channel, incident=key, why=why, at=at, **own)
+    return Delivery(channel=channel, incident=key, why=why, at=at, **own | more)
 
 
 CRITICAL = {"severity": "critical", "channels": ["chat"], "escalate_minutes": 15, "escalate_to": ["pager"]}
@@ -112,6 +118,29 @@ def test_each_route_that_led_an_incident_somewhere_escalates_it_in_its_own_time(
     assert own.called(16.9) & {"pager", "lead"} == set()
     assert own.called(17) & {"pager", "lead"} == {"pager"}
     assert own.called(60) & {"pager", "lead"} == {"pager", "lead"}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_incident_that_is_held_back_in_a_storm_is_escalated_from_when_it_is_sent(
+    tmp_path: Path, restarts: bool
+) -> None:
+    own = Channels(tmp_path, MAJOR, storm_incidents=1, lead="alertmanager")
+    own.take(incident(1), 1)
+    own.take(incident(2), 2)
+    assert own.called(90) == {"mail", "lead"}
+    assert {one.note.key for one in own.queued("lead")} == {incident(1).id}
+    own.take(incident(2, "update", severity="critical"), 3)
+    if restarts:
+        last, key = Remembered(), incident(2).id
+        last.take(delivery("mail", key, "route 1", 0, outcome="held"))
+        last.take(delivery("mail", key, "route 1", 90 * MINUTE))
+        ((why, at),) = last.routed_at["mail", key].items()
+        own = Channels(tmp_path, MAJOR)
+        own.dispatch.escalation.notified(key, incident(2), LogPlace("incidents", 0, 3), why, at)
+    own.called(149.9)
+    assert incident(2).id not in {one.note.key for one in own.queued("lead")}
+    own.called(150)
+    assert incident(2).id in {one.note.key for one in own.queued("lead")}
 
 
 def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wait(tmp_path: Path) -> None:
