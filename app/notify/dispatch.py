@@ -9,6 +9,7 @@ import structlog
 
 from app.core.settings import Settings
 from app.core.timestamps import time_of_digits
+from app.kafka.topics import EARLY
 from app.notify.chain import ALIVE, ChainVerdict
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.early_threads import AlarmThread, EarlyThreads
@@ -52,7 +53,7 @@ class Dispatch:
     ) -> None:
         """`count` is called with the channel and the outcome of each delivery that was recorded."""
         self._notify, self._outboxes, self._positions = settings.notify, outboxes, positions
-        self._links = Links.of(settings)
+        self._links, self._early_topic = Links.of(settings), settings.topic(EARLY)
         self._deliveries, self._clock, self._count, self._lock = deliveries, clock, count, threading.Lock()
         notify = settings.notify
         resending = [name for name, box in outboxes.items() if box.channel.resends]
@@ -73,7 +74,7 @@ class Dispatch:
                 self.early.continues(channel, incident, one.key)
         for name, storm in self._storms.items():
             own = [one for (channel, _), one in remembered.last.items() if channel == name]
-            storm.remember(own, self._clock())
+            storm.remember(own, self._clock(), self._early_topic)
             for one in own:
                 alert, _, digits = one.incident.removeprefix(OF_KAPPA).rpartition("-")
                 since = time_of_digits(digits)
@@ -125,7 +126,7 @@ class Dispatch:
         self._positions.wait_for(thread.place)
         held = ""
         if storm is not None:
-            in_storm, begins = storm.opens(thread.alarm.id, INFO, now)
+            in_storm, begins = storm.opens(thread.alarm.id, INFO, thread.alarm.window_end, now)
             if begins is not None:
                 self._outboxes[channel].put(Waiting(begins, "storm"))
             if in_storm:
@@ -199,7 +200,7 @@ class Dispatch:
         with self._lock:
             alarm = self.early.key(step.channel, key)
         if storm is not None and status == "open" and not alarm:
-            held, begins = storm.opens(key, incident.severity, self._clock())
+            held, begins = storm.opens(key, incident.severity, incident.window_end, self._clock())
             if begins is not None:
                 self._outboxes[step.channel].put(Waiting(begins, "storm"))
         elif storm is not None:

@@ -9,58 +9,74 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.core.timestamps import SET_BACK_MS, time_of_digits
+from app.core.timestamps import is_due, time_of_digits
 from app.notify.notification import Notification, about_kappa
 from models.records.records import CRITICAL, DELIVERED, HELD, SEVERITIES, Delivery
 
 MINUTE_MS = 60_000
 PREFIX = "storm-"
 ALERT = "KappaStorm"
+MOST_OPENED = 100_000  # openings that are counted
 
 
 @dataclass
 class Storm:
-    """Of one channel. `limit`: the most incidents that may open within `minutes`; 0 for no limit."""
+    """Of one channel. `limit`: the most incidents that may open within `minutes`, by the ends of their windows; 0 for no limit.
+
+    In which order they are read, and how long after they opened, changes little: partitions are read one after the other after an outage.
+    """
 
     name: str
     limit: int
     minutes: float
 
     def __post_init__(self) -> None:
-        self._opened: deque[int] = deque()
+        # The ends of the windows of the last ones, of some ten partitions that are read one after the other.
+        self._opened: deque[int] = deque(maxlen=min(10 * self.limit, MOST_OPENED))
         self._held: dict[str, str] = {}  # severity by key
         self._since: int | None = None
+        self._until = 0  # epoch ms, as `_since`
         self._sent = 0  # critical ones in this storm
+
+    @property
+    def _minutes_ms(self) -> int:
+        return int(self.minutes * MINUTE_MS)
 
     @property
     def key(self) -> str:
         """What the channel knows the storm by."""
         return f"{PREFIX}{self.name}-{self._since}"
 
-    def remember(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Take in what earlier processes have sent to this channel, the last of each incident, the oldest first."""
+    def remember(self, deliveries: Iterable[Delivery], now_ms: int, early: str) -> None:
+        """Take in what earlier processes have sent to this channel, the last of each incident, the oldest first.
+
+        `early` is the topic of early alarms: nothing comes of one that was held back.
+        """
         known = list(deliveries)
         for one in known:
             if one.incident.startswith(PREFIX):
                 self._since = time_of_digits(one.incident.rpartition("-")[2]) if one.status == "open" else None
-            elif one.outcome == HELD:
+            elif one.outcome == HELD and one.topic != early:
                 self._held |= {one.incident: one.severity} if one.status != "close" else {}
             if one.status == "open" and one.outcome in (DELIVERED, HELD) and one.topic:
                 self._opened.append(one.at)
-        self._opened = deque(sorted(self._opened))
         if self._since is not None:
             passed = (one for one in known if one.status == "open" and one.outcome == DELIVERED and one.topic)
             self._sent = sum(one.severity == CRITICAL and one.at >= self._since for one in passed)
-        self._count(now_ms)
+            self._until = now_ms + self._minutes_ms
 
-    def opens(self, key: str, severity: str, now_ms: int) -> tuple[bool, Notification | None]:
-        """Whether to hold a notification that an incident opens, and what to send instead where a storm begins with it."""
-        self._opened.append(now_ms)
-        begins = self.limit > 0 and self._since is None and self._count(now_ms) > self.limit
+    def opens(self, key: str, severity: str, at_ms: int, now_ms: int) -> tuple[bool, Notification | None]:
+        """Whether to hold a notification that an incident opens, and what to send instead where a storm begins with it.
+
+        `at_ms`: when its window ended.
+        """
+        self._opened.append(at_ms)
+        if sum(abs(at_ms - one) < self._minutes_ms for one in self._opened) <= self.limit:
+            return False, None
+        begins = self._since is None
         if begins:
             self._since, self._sent = now_ms, 0
-        if self._since is None:
-            return False, None
+        self._until = now_ms + self._minutes_ms
         note = self._begun(now_ms) if begins else None
         if self._may_pass(severity):
             return False, note
@@ -92,7 +108,7 @@ class Storm:
 
     def ends(self, now_ms: int) -> Notification | None:
         """What to send where the storm is over."""
-        if self._since is None or self._count(now_ms) > self.limit:
+        if self._since is None or not is_due(self._until, now_ms, self._minutes_ms):
             return None
         open_still = Counter(self._held.values())
         found = ", ".join(f"{open_still[name]} {name}" for name in reversed(SEVERITIES) if open_still[name])
@@ -107,10 +123,3 @@ class Storm:
             "one: see the dashboard."
         )
         return about_kappa(self.key, "open", ALERT, text, now_ms, now_ms)
-
-    def _count(self, now_ms: int) -> int:
-        """How many incidents have opened within the minutes."""
-        # what is of a time to come opened before the clock was set back
-        while self._opened and not now_ms - self.minutes * MINUTE_MS < self._opened[0] <= now_ms + SET_BACK_MS:
-            self._opened.popleft()
-        return len(self._opened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from app.notify.chain_watch import MOST_BACK, begin_at
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace
 from app.notify.incidents_reader import labelled
+from app.notify.notification import Notification
 from app.notify.routes import Routes
 from app.notify.storm import Storm
 from app.runtime.served_health import health_at
@@ -42,25 +44,31 @@ PLACE = LogPlace("incidents", 0, 7)
 # --- storms
 
 
+def opens(storm: Storm, key: str, severity: str, now: int, ago: int = 0) -> tuple[bool, Notification | None]:
+    """An incident opens whose window has ended so long ago."""
+    return storm.opens(key, severity, now - ago, now)
+
+
 def test_a_storm_is_one_notification_when_it_begins_and_one_when_it_is_over() -> None:
     storm = Storm("chat", 3, 5.0)
-    sent = [storm.opens(f"i{n}", "major", n * 1_000) for n in range(6)]
+    sent = [opens(storm, f"i{n}", "major", n * 1_000) for n in range(6)]
     assert [held for held, _ in sent] == [False, False, False, True, True, True]
     (begins,) = [note for _, note in sent if note is not None]
     assert begins.status == "open" and "More than 3 incidents have opened within 5 minutes" in begins.text
     assert storm.holds("i4", "close", "major") and not storm.has("i4"), "nobody knows that it began"
     assert storm.ends(MINUTE) is None
-    over = storm.ends(5 * MINUTE + 4_000)
+    assert storm.ends(5 * MINUTE + 4_999) is None, "five minutes after the last of too many"
+    over = storm.ends(5 * MINUTE + 5_000)
     assert over is not None and (over.key, over.status) == (begins.key, "close") and "2 major" in over.text
     assert storm.ends(6 * MINUTE) is None
     assert not storm.holds("i5", "update", "major"), "from now on it may be sent"
-    assert storm.opens("i9", "minor", 20 * MINUTE) == (False, None)
+    assert opens(storm, "i9", "minor", 20 * MINUTE) == (False, None)
 
 
 def test_while_a_storm_lasts_nothing_of_what_it_held_is_sent_and_the_rest_is() -> None:
     storm = Storm("chat", 1, 5.0)
-    assert storm.opens("a", "major", 0) == (False, None)
-    assert storm.opens("b", "major", 1)[0]
+    assert opens(storm, "a", "major", 0) == (False, None)
+    assert opens(storm, "b", "major", 1)[0]
     assert storm.holds("b", "update", "major")
     assert not storm.holds("a", "update", "major") and not storm.holds("a", "close", "major")
 
@@ -68,18 +76,42 @@ def test_while_a_storm_lasts_nothing_of_what_it_held_is_sent_and_the_rest_is() -
 def test_critical_incidents_are_sent_in_a_storm_up_to_its_limit() -> None:
     storm = Storm("chat", 2, 5.0)
     for key in "ab":
-        assert storm.opens(key, "major", 0) == (False, None)
-    held, begins = storm.opens("c", "critical", 1)
+        assert opens(storm, key, "major", 0) == (False, None)
+    held, begins = opens(storm, "c", "critical", 1)
     assert not held and begins is not None and "only critical ones" in begins.text
-    assert storm.opens("d", "major", 2) == (True, None)
+    assert opens(storm, "d", "major", 2) == (True, None)
     assert storm.holds("d", "update", "major") and not storm.holds("d", "update", "critical"), "it has become critical"
     assert not storm.has("d") and not storm.holds("d", "close", "critical"), "it was sent, and so is its end"
-    assert storm.opens("e", "critical", 3) == (True, None), "two have been sent"
+    assert opens(storm, "e", "critical", 3) == (True, None), "two have been sent"
 
 
-def test_without_a_limit_there_is_no_storm() -> None:
+def test_without_a_limit_there_is_no_storm_and_nothing_is_counted() -> None:
     storm = Storm("chat", 0, 5.0)
-    assert not any(storm.opens(f"i{n}", "major", n)[0] for n in range(1_000))
+    assert not any(opens(storm, f"i{n}", "major", n)[0] for n in range(1_000))
+    assert not storm._opened
+
+
+def test_incidents_that_are_read_at_once_after_an_outage_are_no_storm_where_they_opened_one_after_the_other() -> None:
+    storm, now = Storm("chat", 3, 5.0), 48 * 60 * MINUTE
+    assert [opens(storm, f"i{n}", "major", now, ago)[0] for n, ago in enumerate(range(0, 40 * MINUTE, 2 * MINUTE))] == [
+        False
+    ] * 20
+
+
+@given(st.permutations([*range(0, 120 * MINUTE, 20 * MINUTE), *range(60 * MINUTE, 60 * MINUTE + 12)]))
+def test_a_storm_of_the_past_holds_its_own_incidents_alone_in_whatever_order_they_are_read(ago: list[int]) -> None:
+    storm, now = Storm("chat", 4, 5.0), 48 * 60 * MINUTE
+    held = [one for n, one in enumerate(ago) if opens(storm, f"i{n}", "major", now, one)[0]]
+    assert len(held) == 9 and all(60 * MINUTE <= one < 61 * MINUTE for one in held)
+    assert storm.ends(now + 5 * MINUTE - 1) is None and storm.ends(now + 5 * MINUTE) is not None
+
+
+def test_early_alarms_that_were_held_back_before_a_restart_are_no_open_incidents() -> None:
+    storm = Storm("chat", 2, 5.0)
+    held = [delivery("a", "open", 0, "held"), replace(delivery("b", "open", 1, "held", "info"), topic="kappa-early")]
+    storm.remember([*held, delivery("storm-chat-2", "open", 2)], 3, "kappa-early")
+    over = storm.ends(5 * MINUTE + 3)
+    assert over is not None and "still open: 1 major." in over.text
 
 
 def delivery(key: str, status: str, at: int, outcome: str = "delivered", severity: str = "major") -> Delivery:
@@ -90,16 +122,16 @@ def delivery(key: str, status: str, at: int, outcome: str = "delivered", severit
 @pytest.mark.parametrize("since", ["", "x", "\u00b2", "9" * 5_000, "99999999999999", "+1"])
 def test_a_storm_since_what_is_no_time_is_none(since: str) -> None:
     storm = Storm("chat", 2, 5.0)
-    storm.remember([delivery(f"storm-chat-{since}", "open", 2)], 3)
-    assert storm.opens("d", "major", 4) == (False, None)
+    storm.remember([delivery(f"storm-chat-{since}", "open", 2)], 3, "early")
+    assert opens(storm, "d", "major", 4) == (False, None)
 
 
 def test_a_storm_goes_on_after_a_restart() -> None:
     storm = Storm("chat", 2, 5.0)
     lines = [delivery("a", "open", 0), delivery("b", "open", 1), delivery("c", "open", 2, "held")]
-    storm.remember([*lines, delivery("storm-chat-2", "open", 2)], 3)
+    storm.remember([*lines, delivery("storm-chat-2", "open", 2)], 3, "early")
     assert storm.key == "storm-chat-2" and storm.has("c") and not storm.has("a")
-    assert storm.opens("d", "major", 4) == (True, None), "it has begun before"
+    assert opens(storm, "d", "major", 4) == (True, None), "it has begun before"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -108,8 +140,8 @@ def test_no_more_critical_ones_pass_in_a_storm_where_it_goes_on_after_a_restart(
     for now, key in enumerate("abcdefg"):
         if restarts and key == "e":
             storm = Storm("chat", 2, 5.0)
-            storm.remember([*sent, delivery("storm-chat-2", "open", 2)], now)
-        held, _ = storm.opens(key, "critical", now)
+            storm.remember([*sent, delivery("storm-chat-2", "open", 2)], now, "early")
+        held, _ = opens(storm, key, "critical", now)
         assert held == (key in "efg"), key
         sent.append(delivery(key, "open", now, "held" if held else "delivered", "critical"))
 
@@ -120,7 +152,7 @@ def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(
     for n, pause in enumerate(pauses):
         now += pause
         ended += storm.ends(now) is not None
-        held, note = storm.opens(str(n), "major", now)
+        held, note = opens(storm, str(n), "major", now)
         begun += note is not None
         if not held:
             passed.append(now)
@@ -132,9 +164,9 @@ def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(
 @pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
 def test_a_storm_before_the_clock_was_set_back_is_over(back: int) -> None:
     storm, begun = Storm("chat", 2, 5.0), 48 * 60 * MINUTE
-    assert [storm.opens(f"i{n}", "major", begun + n)[0] for n in range(4)] == [False, False, True, True]
+    assert [opens(storm, f"i{n}", "major", begun + n)[0] for n in range(4)] == [False, False, True, True]
     assert storm.ends(begun - back) is not None
-    assert storm.opens("later", "major", begun - back) == (False, None)
+    assert storm.opens("later", "major", begun + 6 * MINUTE, begun - back) == (False, None)
 
 
 # --- escalation
