@@ -81,6 +81,14 @@ class Dispatch:
                 if one.incident.startswith(OF_KAPPA) and one.status == "open" and since is not None:
                     self._of_kappa[name, alert] = since
 
+    def goes_on(self, one: Delivery, incident: ReadIncident, routed_at: Mapping[str, int]) -> None:
+        """An incident is open that an earlier process has sent to a channel; `routed_at`: by which routes, and when."""
+        place = LogPlace(one.topic, one.partition, one.offset)
+        for why, first in routed_at.items():
+            self.escalation.notified(one.incident, incident, place, why, first)
+        if one.incident == incident.id:
+            self.early.opened(one.incident, incident)
+
     def take(self, read: Read) -> None:
         """Queue what is due after a record."""
         if read.acknowledged:

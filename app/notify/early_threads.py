@@ -61,7 +61,7 @@ class EarlyThreads:
 
     def raised(self, alarm: EarlyAlarm, place: LogPlace, appended: int, now_ms: int) -> list[AlarmThread]:
         """The channels that are to be notified of an alarm. None where it is old, or an incident of its host is open."""
-        if now_ms - appended > FRESH_MS or any(is_about(one, alarm) for one in self._incidents.values()):
+        if now_ms - appended > FRESH_MS or any(host_of(alarm) in one.hosts for one in self._incidents.values()):
             return []
         new = [
             AlarmThread(one.channel, alarm, one.why, now_ms + SETTLED_MS, place)
@@ -83,6 +83,16 @@ class EarlyThreads:
                 del self._open[thread.channel, alarm.id]
         return own if alarm.status == WITHDRAWN else []
 
+    def opened(self, key: str, one: ReadIncident) -> None:
+        """An incident is open."""
+        self._incidents[key] = one
+        if len(self._incidents) > MOST_INCIDENTS:
+            del self._incidents[next(iter(self._incidents))]
+
+    def forget(self, version: str) -> None:
+        """A version no longer serves: nobody would say that its incidents are over."""
+        self._incidents = {key: one for key, one in self._incidents.items() if one.version != version}
+
     def incident(self, one: ReadIncident, key: str, opening: Collection[str]) -> list[AlarmThread]:
         """Take in a record of an incident, of which the channels `opening` are to be notified now: the threads that end with it.
 
@@ -91,9 +101,7 @@ class EarlyThreads:
         """
         self._incidents.pop(key, None)
         if one.status != "close":
-            self._incidents[key] = one
-            if len(self._incidents) > MOST_INCIDENTS:
-                del self._incidents[next(iter(self._incidents))]
+            self.opened(key, one)
         ends = []
         for (channel, alarm), thread in list(self._open.items()):
             if is_about(one, thread.alarm):
@@ -120,4 +128,9 @@ class EarlyThreads:
 def is_about(incident: ReadIncident, alarm: EarlyAlarm) -> bool:
     """Whether an incident is of an alarm's host, and of its window or a later one: what confirms it."""
     reaches = incident.window_end >= alarm.window_end and (incident.end is None or incident.end >= alarm.window_end)
-    return reaches and printable(alarm.host[:LONGEST_NAME]) in incident.hosts
+    return reaches and host_of(alarm) in incident.hosts
+
+
+def host_of(alarm: EarlyAlarm) -> str:
+    """The host of an alarm, as incidents name it here."""
+    return printable(alarm.host[:LONGEST_NAME])

@@ -107,9 +107,7 @@ class Notifier:
             self.dispatch.early.known(thread)
         still_open = list(self._still_open(consumer, remembered, versions))
         for one, incident in still_open:
-            place = LogPlace(one.topic, one.partition, one.offset)
-            for why, first in remembered.routed_at[one.channel, one.incident].items():
-                self.dispatch.escalation.notified(one.incident, incident, place, why, first)
+            self.dispatch.goes_on(one, incident, remembered.routed_at[one.channel, one.incident])
         for name, outbox in self.outboxes.items():
             links = Links.of(self._settings)
             own = [
@@ -125,6 +123,7 @@ class Notifier:
     def _turn(self, reader: IncidentsReader) -> None:
         """Half a second."""
         for version in reader.look():
+            self.dispatch.early.forget(version)
             for outbox in self.outboxes.values():
                 outbox.forget(version)
         if not reader.versions:
@@ -163,9 +162,9 @@ class Notifier:
         self, consumer: KafkaConsumer, remembered: Remembered, versions: Collection[str]
     ) -> Iterator[tuple[Delivery, ReadIncident]]:
         """What channels were notified of and is not over, with its record in the log; of other versions nobody would say that it is over."""
-        escalates = self._routes.escalates
+        all_wanted = self._routes.escalates or self.dispatch.early.wanted
         for one in remembered.last.values():
-            wanted = one.channel in self.outboxes and (escalates or self.outboxes[one.channel].channel.resends)
+            wanted = one.channel in self.outboxes and (all_wanted or self.outboxes[one.channel].channel.resends)
             is_read = one.version in versions and one.topic != self._settings.topic(EARLY)
             if wanted and is_open(one) and is_read:
                 record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)

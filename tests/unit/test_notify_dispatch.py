@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.incident_records import incident
+from support.incident_records import alarm, incident
 from support.receiver import Receiver, receiving
 
 from app.core.settings import load
@@ -41,10 +41,12 @@ class Channels:
         *routes: dict[str, Any],
         url: str = "http://127.0.0.1:1",
         storm_incidents: int = 20,
+        early: Collection[str] = (),
         **kinds: str,
     ) -> None:
         channels = {
-            name: {"kind": kinds.get(name, "webhook"), "url": url} for name in ("chat", "mail", "pager", "lead")
+            name: {"kind": kinds.get(name, "webhook"), "url": url, "early": name in early}
+            for name in ("chat", "mail", "pager", "lead")
         }
         notify = {"channels": channels, "routes": routes, "default": ["chat"], "storm_incidents": storm_incidents}
         settings = load(home=folder, notify=notify, kafka=NOWHERE)
@@ -107,14 +109,13 @@ def test_each_route_that_led_an_incident_somewhere_escalates_it_in_its_own_time(
     assert own.called(2) == {"mail"}
     own.take(incident(1, "update", severity="critical"), 2)
     if restarts:
-        last, (one,) = Remembered(), {incident(1).id}
+        last, one = Remembered(), incident(1).id
         last.take(delivery("mail", one, "route 2", 0))
         last.take(delivery("mail", one, "route 2", MINUTE))
         last.take(delivery("chat", one, "route 1", 2 * MINUTE))
         own = Channels(tmp_path, CRITICAL, MAJOR)
-        for known in last.routed_at.values():
-            for why, at in known.items():
-                own.dispatch.escalation.notified(one, incident(1), LogPlace("incidents", 0, 2), why, at)
+        for place, known in last.routed_at.items():
+            own.dispatch.goes_on(last.last[place], incident(1), known)
     assert own.called(16.9) & {"pager", "lead"} == set()
     assert own.called(17) & {"pager", "lead"} == {"pager"}
     assert own.called(60) & {"pager", "lead"} == {"pager", "lead"}
@@ -134,13 +135,20 @@ def test_an_incident_that_is_held_back_in_a_storm_is_escalated_from_when_it_is_s
         last, key = Remembered(), incident(2).id
         last.take(delivery("mail", key, "route 1", 0, outcome="held"))
         last.take(delivery("mail", key, "route 1", 90 * MINUTE))
-        ((why, at),) = last.routed_at["mail", key].items()
         own = Channels(tmp_path, MAJOR)
-        own.dispatch.escalation.notified(key, incident(2), LogPlace("incidents", 0, 3), why, at)
+        own.dispatch.goes_on(last.last["mail", key], incident(2), last.routed_at["mail", key])
     own.called(149.9)
     assert incident(2).id not in {one.note.key for one in own.queued("lead")}
     own.called(150)
     assert incident(2).id in {one.note.key for one in own.queued("lead")}
+
+
+def test_an_incident_that_an_earlier_process_has_sent_keeps_early_alarms_of_its_host_away(tmp_path: Path) -> None:
+    for version, found in (("", 0), ("-other", 1)):
+        own = Channels(tmp_path, early=("chat",))
+        own.dispatch.goes_on(delivery("chat", f"{incident(1).id}{version}", "default", 0), incident(1), {})
+        own.dispatch.take(Read(LogPlace("early", 0, 0), alarm=alarm(1), appended=0))
+        assert len(own.queued("chat")) == found
 
 
 def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wait(tmp_path: Path) -> None:

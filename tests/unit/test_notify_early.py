@@ -91,6 +91,20 @@ def test_nothing_is_said_of_an_alarm_whose_incident_is_known_or_that_is_old() ->
     assert raised(own, alarm(2), FRESH_MS + 1) == []
 
 
+def test_nothing_is_sent_of_an_alarm_while_an_incident_of_its_host_is_open_however_long_ago_that_was_published() -> (
+    None
+):
+    own, opened = threads(), incident(1)
+    own.incident(opened, opened.id, ["a"])
+    later = alarm(1, window_end=opened.window_end + 600_000)
+    assert raised(own, later) == []
+    assert raised(own, alarm(2, window_end=opened.window_end + 600_000)) == [("a", "default")]
+    own.forget("other")
+    assert raised(own, later) == []
+    own.forget("live")
+    assert raised(own, later) == [("a", "default")], "nobody would say that it is over"
+
+
 def test_a_confirmed_alarm_waits_for_its_incident_and_one_that_nobody_settles_ends_by_itself() -> None:
     own = threads()
     raised(own, alarm(1))
