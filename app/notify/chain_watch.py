@@ -51,16 +51,16 @@ class ChainWatch:
         self._started, self._looked = clock(), 0
         self._watermarks = ShardWatermarks()
         self._answered: set[str] = set()  # jobs for which a process has answered
-        self._thread = threading.Thread(target=self._run, name="notify chain", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="notify chain", daemon=True)
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self.thread.start()
 
     def join(self, seconds: float) -> None:
         """Wait for the thread, after `ending` has been set."""
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        if self.thread.is_alive():
+            self.thread.join(seconds)
 
     def _run(self) -> None:
         version = ""

@@ -25,7 +25,6 @@ from app.kafka.quarantine import records_to
 from app.kafka.topics import DELIVERIES
 from models.records.records import DELIVERED, OUTCOMES, SEVERITIES, STATUSES, DeliveriesUntil, Delivery
 from models.records.schema import parsed, plain
-from pipelines.errors import KappaError
 
 log = structlog.get_logger()
 
@@ -107,12 +106,12 @@ class DeliveryLog:
         self._lock, self._changed = threading.Lock(), threading.Condition()
         self._waiting: deque[tuple[Delivery, Recorded]] = deque()
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="notify deliveries", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="notify deliveries", daemon=True)
         self._producer: BoundedProducer | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self.thread.start()
 
     def put(self, delivery: Delivery, recorded: Recorded) -> bool:
         """Have a delivery appended; `recorded` is called when Kafka has it. Where MOST_UNRECORDED wait it waits, too. False: it is stopping."""
@@ -131,8 +130,8 @@ class DeliveryLog:
         with self._lock:
             try:
                 self._append(values)
-            except KappaError as error:
-                log.warning("deliveries cannot be recorded now", error=str(error))
+            except Exception as error:  # whatever it is: what was sent would be sent again at the next start
+                log.warning("deliveries cannot be recorded now", error=f"{type(error).__name__}: {error}")
                 self._drop()
                 return False
         return True
@@ -173,8 +172,8 @@ class DeliveryLog:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        if self.thread.is_alive():
+            self.thread.join(seconds)
         with self._lock:
             self._drop()
 

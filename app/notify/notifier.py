@@ -31,6 +31,7 @@ from app.notify.outbox import Outbox
 from app.notify.positions import Positions
 from app.notify.routes import Routes
 from models.records.records import Delivery
+from pipelines.errors import KappaError
 
 if TYPE_CHECKING:
     from app.runtime.metrics import Metrics  # loads Spark
@@ -77,7 +78,10 @@ class Notifier:
         self._chain = ChainWatch(settings, self.dispatch.chain, self._ending, clock, look_seconds)
 
     def run(self) -> None:
-        """Until stopped. Raises ServiceUnavailable where Kafka cannot be reached at the start, or is away for long."""
+        """Until stopped.
+
+        Raises ServiceUnavailable where Kafka cannot be reached at the start, or is away for long, KappaError where a thread has ended.
+        """
         remembered = read_back(self._settings)
         self.dispatch.remember(remembered)
         self._recorded = dict(remembered.until)
@@ -121,7 +125,8 @@ class Notifier:
             self._chain.start()
 
     def _turn(self, reader: IncidentsReader) -> None:
-        """Half a second."""
+        """Half a second. Raises KappaError where a thread has ended, so that all of them begin again."""
+        check_alive(self._deliveries.thread, self._chain.thread, *(box.thread for box in self.outboxes.values()))
         for version in reader.look():
             self.dispatch.early.forget(version)
             for outbox in self.outboxes.values():
@@ -184,3 +189,11 @@ class Notifier:
                 if alarm is not None:
                     place = LogPlace(one.topic, one.partition, one.offset)
                     yield AlarmThread(one.channel, alarm, one.why, until, place)
+
+
+def check_alive(*threads: threading.Thread) -> None:
+    """Raise KappaError where one that was started has ended: nobody would do its work."""
+    ended = [thread.name for thread in threads if thread.ident is not None and not thread.is_alive()]
+    if ended:
+        msg = f"notify: the thread {ended[0]!r} has ended by an error, which is on stderr"
+        raise KappaError(msg)

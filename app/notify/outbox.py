@@ -6,6 +6,7 @@ one incident are sent in order.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -73,7 +74,7 @@ class Outbox:
         self._forgotten: set[str] = set()
         self._settled: Settled
         self._resend_at = 0
-        self._thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
         self.problem = ""
 
     def start(self, settled: Settled, still_open: Iterable[Notification] = ()) -> None:
@@ -84,7 +85,7 @@ class Outbox:
         """
         self._settled = settled
         self._open = {note.key: note for note in still_open} if self.channel.resends else {}
-        self._thread.start()
+        self.thread.start()
 
     def put(self, item: Waiting) -> bool:
         """Queue a notification; one that says the same thread has become worse takes the place of one that waits.
@@ -120,8 +121,8 @@ class Outbox:
         """Wait for the thread, after `stopping` has been set."""
         with self._changed:
             self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
+        if self.thread.is_alive():
+            self.thread.join(seconds)
         self.channel.close()
 
     def _run(self) -> None:
@@ -197,7 +198,7 @@ class Outbox:
 
         def counted() -> str:
             item.attempts += 1
-            return self.channel.send(note, self._clock())
+            return answer_of(lambda: self.channel.send(note, self._clock()))
 
         trying = Retrying(
             retry=retry_if_exception_type(Unreachable),
@@ -214,10 +215,22 @@ class Outbox:
             forgotten, self._forgotten = self._forgotten, set()
         self._open = {key: note for key, note in self._open.items() if note.version not in forgotten}
         try:
-            self.channel.resend(self._open.values(), self._clock())
+            answer_of(lambda: self.channel.resend(self._open.values(), self._clock()))
         except (Unreachable, ChannelRefused) as error:
             self.problem = str(error)
             log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
+
+
+def answer_of(asked: Callable[[], str]) -> str:
+    """The answer of a channel. Raises ChannelRefused, or Unreachable, which any other error is as well: that no file can be opened may pass."""
+    try:
+        return asked()
+    except (Unreachable, ChannelRefused):
+        raise
+    except Exception as error:  # what it says may be a secret
+        reason = f": {os.strerror(error.errno)}" if isinstance(error, OSError) and error.errno else ""
+        msg = f"{type(error).__name__}{reason}"
+        raise Unreachable(msg) from error
 
 
 def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: int) -> Delivery:

@@ -23,6 +23,7 @@ from typing import Any
 import apprise
 import pytest
 from aiosmtpd.controller import Controller
+from structlog.testing import capture_logs
 from support.incident_records import alarm, incident
 from support.prometheus_servers import alertmanager, alerts, until
 from support.receiver import Answer, Receiver, receiving
@@ -235,6 +236,48 @@ def test_one_notification_that_is_never_taken_holds_up_no_other_and_is_given_up_
         first, second = own.until(2)
     assert (first.incident, first.outcome) == (f"{2:024x}", "delivered")
     assert (second.incident, second.outcome) == (f"{1:024x}", "failed") and second.answer.startswith("given up: ")
+
+
+def test_an_error_that_nobody_expects_is_tried_again_and_ends_nothing(receiver: Receiver) -> None:
+    errors = [OSError(24, f"Too many open files: {CANARY}"), RuntimeError(CANARY)]
+    with Box(receiver.url) as own:
+        setattr(own.box.channel, "send", raising(errors, own.box.channel.send))  # noqa: B010
+        own.box.put(waiting(note(1)))
+        (found,) = own.until(1)
+        assert own.box.thread.is_alive()
+    assert (found.outcome, found.attempts) == ("delivered", 3)
+
+
+def test_what_is_open_is_sent_again_after_an_error_that_nobody_expects(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(500))
+    own, stopping = channel("alertmanager", f"http://{LOOPBACK}:{receiver.port}"), threading.Event()
+    setattr(own, "resend", raising([RuntimeError(CANARY)], own.resend))  # noqa: B010
+    box = Outbox("own", own, stopping, wall_clock, 1.0, 0.2)
+    box.start(lambda item, delivery: True, [note(1)])
+    try:
+        receiver.until(lambda r: len(r.posts) == 2)
+        assert box.thread.is_alive()
+    finally:
+        stopping.set()
+        box.join(10.0)
+
+
+def test_an_error_that_nobody_expects_is_named_without_what_it_says_that_may_be_a_secret(receiver: Receiver) -> None:
+    own = Box(receiver.url)
+    setattr(own.box.channel, "send", raising([RuntimeError(CANARY)] * 3, own.box.channel.send))  # noqa: B010
+    with capture_logs() as lines, own:
+        own.box.put(waiting(note(1)))
+        own.until(1)
+    assert "RuntimeError" in lines[0]["answer"] and CANARY not in str(lines)
+
+
+def raising(errors: list[Exception], send: Callable[..., str]) -> Callable[..., str]:
+    def sending(*arguments: Any) -> str:
+        if errors:
+            raise errors.pop(0)
+        return send(*arguments)
+
+    return sending
 
 
 def fails_for(number: int, send: Callable[[Notification, int], str]) -> Callable[[Notification, int], str]:

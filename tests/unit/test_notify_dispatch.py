@@ -23,10 +23,12 @@ from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import Read
 from app.notify.links import Links
 from app.notify.notification import of_incident
+from app.notify.notifier import check_alive
 from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from app.notify.positions import Positions
 from app.notify.routes import Routes
 from models.records.records import Delivery
+from pipelines.errors import KappaError
 
 MINUTE, PLACE = 60_000, LogPlace("incidents", 0, 0)
 NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
@@ -204,6 +206,29 @@ def emptied(own: Channels) -> Iterator[None]:
 def receiver() -> Iterator[Receiver]:
     with receiving() as made:
         yield made
+
+
+def test_deliveries_that_cannot_be_recorded_wait_whatever_the_error_is(tmp_path: Path) -> None:
+    own = Channels(tmp_path)
+
+    def failing(records: list[tuple[bytes, bytes]]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    setattr(own.log, "_append", failing)  # noqa: B010
+    assert not own.log.append(delivery("chat", "a", "default", 0))
+
+
+def test_a_thread_that_has_ended_ends_the_notifier_so_that_it_begins_again() -> None:
+    waiting, over, unused = threading.Event(), threading.Thread(target=int, name="notify chat"), threading.Thread()
+    alive = threading.Thread(target=waiting.wait)
+    alive.start()
+    over.start()
+    over.join()
+    check_alive(alive, unused)
+    with pytest.raises(KappaError, match="'notify chat' has ended"):
+        check_alive(alive, over)
+    waiting.set()
+    alive.join()
 
 
 def test_channels_go_on_while_kafka_is_away_and_nothing_counts_as_dealt_with(
