@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
@@ -28,7 +28,7 @@ from app.notify.incidents_reader import IncidentsReader
 from app.notify.links import Links
 from app.notify.notification import of_alarm, of_incident
 from app.notify.outbox import Outbox
-from app.notify.positions import Positions
+from app.notify.positions import Positions, RecordedPositions
 from app.notify.routes import Routes
 from models.records.records import Delivery
 from pipelines.errors import KappaError
@@ -36,7 +36,7 @@ from pipelines.errors import KappaError
 if TYPE_CHECKING:
     from app.runtime.metrics import Metrics  # loads Spark
 
-POSITION_SECONDS = 5.0
+DAY_SECONDS = 86_400.0
 GOODBYE_SECONDS = 10.0
 
 
@@ -60,8 +60,7 @@ class Notifier:
         notify, self._ending = settings.notify, threading.Event()
         channels: dict[str, Channel] = {name: opened(notify, name) for name in notify.channels}
         self._positions = Positions()
-        self._recorded: dict[TopicPartition, int] = {}
-        self._recorded_at = 0.0
+        self._recorded: RecordedPositions
         self._deliveries = DeliveryLog(settings, self._ending)
         timing = (notify.patience_hours, notify.resend_seconds)
         self.outboxes = {
@@ -84,7 +83,8 @@ class Notifier:
         """
         remembered = read_back(self._settings)
         self.dispatch.remember(remembered)
-        self._recorded = dict(remembered.until)
+        anew_seconds = min(DAY_SECONDS, self._settings.topics.retention_hours * 3_600 / 2)
+        self._recorded = RecordedPositions(remembered.until, anew_seconds)
         self._read_rules()
         since = self._clock()
         if self._routes.escalates:  # the labels of what is open
@@ -154,14 +154,11 @@ class Notifier:
         self._routes.take(found.records, self._rules.window_ms, anew=found.anew)
 
     def _record_positions(self) -> None:
-        """Every few seconds, where they have changed."""
-        until = self._positions.until()
-        changed = {at: offset for at, offset in until.items() if self._recorded.get(at) != offset}
-        if not changed or time.monotonic() - self._recorded_at < POSITION_SECONDS:
-            return
-        if self._deliveries.append(*until_records(changed)):
-            self._recorded |= changed
-            self._recorded_at = time.monotonic()
+        """Those that are due."""
+        now = time.monotonic()
+        due = self._recorded.due(self._positions.until(), now)
+        if due and self._deliveries.append(*until_records(due)):
+            self._recorded.written(due, now)
 
     def _still_open(
         self, consumer: KafkaConsumer, remembered: Remembered, versions: Collection[str]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kafka import TopicPartition
 
 from app.notify.incident import LogPlace
+
+POSITION_SECONDS = 5.0
 
 
 class Positions:
@@ -45,3 +47,27 @@ class Positions:
             for at, offset in self._waiting:
                 found[at] = min(offset, found.get(at, offset))
             return found
+
+
+class RecordedPositions:
+    """Which positions the log of deliveries has. What is old is deleted there, so all are recorded anew from time to time."""
+
+    def __init__(self, recorded: Mapping[TopicPartition, int], anew_seconds: float) -> None:
+        """`recorded`: what the log has; `anew_seconds`: how often all are recorded, and at the start."""
+        self._recorded, self._anew_seconds = dict(recorded), anew_seconds
+        self._at = self._anew_at = float("-inf")  # monotonic seconds
+
+    def due(self, until: Mapping[TopicPartition, int], now: float) -> dict[TopicPartition, int]:
+        """What is to be recorded: what has changed, every few seconds, or all."""
+        if now - self._anew_at >= self._anew_seconds:
+            return dict(until)
+        if now - self._at < POSITION_SECONDS:
+            return {}
+        return {at: offset for at, offset in until.items() if self._recorded.get(at) != offset}
+
+    def written(self, positions: Mapping[TopicPartition, int], now: float) -> None:
+        """These are recorded, as they were due."""
+        if now - self._anew_at >= self._anew_seconds:
+            self._anew_at = now
+        self._recorded |= positions
+        self._at = now

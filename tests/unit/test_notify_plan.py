@@ -25,11 +25,12 @@ from app.notify.incident import LogPlace, ReadIncident
 from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
-from app.notify.positions import Positions
+from app.notify.positions import Positions, RecordedPositions
 from app.notify.routes import MOST_CHANGES, RoutedChannel, Routes
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
 from models.records.schema import plain
 
+DAY = 86_400.0
 HOOK = {"kind": "webhook", "url": "http://127.0.0.1:1/hook"}
 
 
@@ -305,6 +306,20 @@ def test_a_position_is_never_behind_what_waits(offsets: list[int], data: st.Data
                 waiting[settled] -= 1
         left = [place for place, count in waiting.items() if count]
         assert positions.until() == {at: min(left, default=offset + 1)}
+
+
+def test_positions_are_recorded_where_they_change_and_all_of_them_each_day_also_where_restarts_are_more_often() -> None:
+    a, b = TopicPartition("t", 0), TopicPartition("t", 1)
+    own = RecordedPositions({a: 7, b: 3}, DAY)
+    assert own.due({}, 0.0) == {}
+    assert own.due({a: 7, b: 3}, 1.0) == {a: 7, b: 3}, "at the start"
+    assert own.due({a: 7, b: 3}, 1.5) == {a: 7, b: 3}, "they could not be recorded"
+    own.written({a: 7, b: 3}, 2.0)
+    assert own.due({a: 8, b: 3}, 3.0) == {}, "not at once again"
+    assert own.due({a: 8, b: 3}, 7.0) == {a: 8}
+    own.written({a: 8}, 7.0)
+    assert own.due({a: 8, b: 3}, DAY + 1.0) == {}
+    assert own.due({a: 8, b: 3}, DAY + 2.0) == {a: 8, b: 3}
 
 
 # --- hostile records and texts
