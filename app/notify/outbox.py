@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 import structlog
 from tenacity import (
@@ -169,27 +170,39 @@ class Outbox:
                 )
                 return
             outcome, answer = FAILED, f"given up: {error}"
-        sent = replace(item, note=note, places=item.places[:places])
-        delivery = delivery_of(self.name, sent, outcome, answer, self._clock())
+        lost: list[Waiting] = []
         if outcome == FAILED:
+            with self._changed:
+                if item.note is not note:  # it has become worse in the meantime, and that may be taken
+                    begin_anew(item)
+                    return
+                lost = self._lost(note)
             log.error("a notification was not delivered", channel=self.name, incident=note.key, answer=answer)
         else:
             self.problem = ""
+        sent = replace(item, note=note, places=item.places[:places])
+        delivery = delivery_of(self.name, sent, outcome, answer, self._clock())
+        sent.places += [place for one in lost for place in one.places]
         if self._settled(sent, delivery):
-            self._remove(item, note, places)
+            self._remove(item, note, places, len(lost))
             if outcome == DELIVERED and self.channel.resends:
                 self._open.pop(note.key, None)
                 self._open |= {} if note.status == "close" else {note.key: note}
 
-    def _remove(self, item: Waiting, note: Notification, places: int) -> None:
-        """It is recorded. Where it has become worse in the meantime, that is still to be sent."""
+    def _lost(self, note: Notification) -> list[Waiting]:
+        """What waits behind a notification that the channel will not get: up to the next one that opens, nobody would know what it is about."""
+        behind = self._queue[note.key][1:] if note.status == "open" else []
+        return list(takewhile(lambda one: one.note.status != "open", behind))
+
+    def _remove(self, item: Waiting, note: Notification, places: int, lost: int) -> None:
+        """It is recorded, and so many behind it are lost. Where it has become worse in the meantime, that is still to be sent."""
         with self._changed:
             waiting = self._queue[note.key]
             if item.note is note:
-                waiting.pop(0)
+                del waiting[: 1 + lost]
             else:
                 item.note, item.places = replace(item.note, status="update"), item.places[places:]
-                item.since_ms = item.not_before_ms = item.attempts = 0
+                begin_anew(item)
             if not waiting:
                 del self._queue[note.key]
 
@@ -219,6 +232,11 @@ class Outbox:
         except (Unreachable, ChannelRefused) as error:
             self.problem = str(error)
             log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
+
+
+def begin_anew(item: Waiting) -> None:
+    """Have a notification tried as if it had just come."""
+    item.since_ms = item.not_before_ms = item.attempts = 0
 
 
 def answer_of(asked: Callable[[], str]) -> str:

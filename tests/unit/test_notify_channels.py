@@ -26,7 +26,7 @@ from aiosmtpd.controller import Controller
 from structlog.testing import capture_logs
 from support.incident_records import alarm, incident
 from support.prometheus_servers import alertmanager, alerts, until
-from support.receiver import Answer, Receiver, receiving
+from support.receiver import Answer, Post, Receiver, receiving
 from typer.testing import CliRunner
 
 from app.cli import main
@@ -170,11 +170,12 @@ class Box:
     """An outbox whose deliveries are kept."""
 
     def __init__(self, url: str, patience_hours: float = 1.0, clock: Callable[[], int] = wall_clock) -> None:
-        self.deliveries: list[Delivery] = []
+        self.deliveries, self.places = list[Delivery](), list[LogPlace]()
         self.stopping = threading.Event()
         self.box = Outbox("own", channel("webhook", url), self.stopping, clock, patience_hours, 60.0)
 
     def keep(self, item: Waiting, delivery: Delivery) -> bool:
+        self.places += item.places
         self.deliveries.append(delivery)
         return True
 
@@ -303,6 +304,52 @@ def test_what_becomes_worse_while_it_waits_is_told_once_and_a_queue_is_bounded(r
         ("open", "critical", 2),
         ("close", "critical", 3),
     ]
+
+
+def test_the_end_of_what_a_channel_refused_is_not_sent_to_it(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(403))
+    own = Box(receiver.url)
+    own.box.put(waiting(note(1), 1))
+    own.box.put(waiting(note(1, "close"), 2))
+    own.box.put(waiting(note(2), 3))
+    with own:
+        own.until(2)
+    assert [(one.incident, one.outcome) for one in own.deliveries] == [
+        (f"{1:024x}", "failed"),
+        (f"{2:024x}", "delivered"),
+    ]
+    assert [place.offset for place in own.places] == [1, 2, 3] and len(receiver.posts) == 2
+
+
+def test_the_incident_that_confirms_an_early_alarm_is_sent_where_the_alarm_was_refused(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(403))
+    own, raised, one = Box(receiver.url), of_alarm(alarm(), "open", Links()), incident(1)
+    own.box.put(waiting(raised, 1))
+    own.box.put(waiting(of_incident(one, "open", one.id, Links(), raised.key), 2))
+    own.box.put(waiting(of_incident(one, "close", one.id, Links(), raised.key), 3))
+    with own:
+        own.until(3)
+    assert [(one.status, one.outcome) for one in own.deliveries] == [
+        ("open", "failed"),
+        ("open", "delivered"),
+        ("close", "delivered"),
+    ]
+
+
+def test_what_becomes_worse_while_a_channel_refuses_it_opens_the_incident(receiver: Receiver) -> None:
+    receiver.answers.append(Answer(403))
+    own = Box(receiver.url)
+
+    def worsen(post: Post) -> None:
+        if len(receiver.posts) == 1:
+            own.box.put(waiting(note(1, "update", severity="critical"), 2))
+
+    receiver.on_post = worsen
+    own.box.put(waiting(note(1, severity="minor"), 1))
+    with own:
+        (found,) = own.until(1)
+    assert (found.status, found.severity, found.outcome) == ("open", "critical", "delivered")
+    assert [place.offset for place in own.places] == [1, 2]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
