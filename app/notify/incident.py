@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.kafka.incident_records import incident_record
+from app.kafka.incident_records import IncidentRecord, incident_record
 from models.core.printable import printable
 from models.core.series import labels_of
 from models.records.records import INFO, SEVERITIES, STATUS_ORDER
 
 MOST_SERIES = 200  # whose labels are looked at
+MOST_AFFECTED = 2**53  # an exact number in JSON
 LONGEST_NAME, LONGEST_SERIES, LONGEST_REASON = 256, 2_048, 2_000  # characters
 
 
@@ -24,7 +25,10 @@ class LogPlace:
 
 @dataclass(frozen=True)
 class ReadIncident:
-    """What one record of `incidents` says. Texts are printable and bounded; `series` has the largest share, `labels` are those of all its metrics."""
+    """What one record of `incidents` says. Texts are printable and bounded; `series` has the largest share, `labels` are those of all its metrics.
+
+    `hosts` are the first `affected` ones.
+    """
 
     id: str
     version: str
@@ -36,6 +40,7 @@ class ReadIncident:
     window_end: int
     reason: str
     hosts: tuple[str, ...]
+    affected: int
     services: tuple[str, ...]
     series: str
     labels: frozenset[tuple[str, str]]
@@ -67,6 +72,7 @@ def incident_of(value: bytes | None) -> ReadIncident | None:
         window_end=found.window_end,
         reason=printable(found.reason[:LONGEST_REASON]),
         hosts=_names(found.hosts),
+        affected=_affected(found),
         services=_names(found.services),
         labels=frozenset(label for one in found.series[:MOST_SERIES] for label in labels_of(one)),
         series=printable(found.series[0][:LONGEST_SERIES]) if found.series else "",
@@ -76,6 +82,14 @@ def incident_of(value: bytes | None) -> ReadIncident | None:
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names that can be shown."""
     return tuple(printable(one[:LONGEST_NAME]) for one in names)
+
+
+def _affected(found: IncidentRecord) -> int:
+    """How many hosts it is about, of which the record names the first ones."""
+    known, given = len(found.hosts), found.source.get("affected")
+    if not isinstance(given, int) or isinstance(given, bool) or given >= MOST_AFFECTED:
+        return known
+    return max(known, given)
 
 
 def worst(severities: list[str]) -> str:

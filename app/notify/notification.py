@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.notify.incident import ReadIncident
@@ -27,8 +27,7 @@ class Notification:
     """What a channel sends. Times are epoch milliseconds.
 
     `key` is what the channel knows the thread by: the incident's id, or that of the early alarm that it confirmed, and then `incident` is its
-    own. `text` has a line for each fact; the first says what the
-    title says.
+    own. `text` has a line for each fact; the first says what the title says. `hosts` are the first `affected` ones.
     """
 
     key: str
@@ -48,6 +47,7 @@ class Notification:
     runbook: str = ""
     alertname: str = "KappaIncident"
     incident: str = ""
+    affected: int = 0
 
     @property
     def identity(self) -> str:
@@ -57,20 +57,19 @@ class Notification:
 
 def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: str = "") -> Notification:
     """The notification of an incident. `status`: open, update (it has become worse) or close; `alarm`: the early alarm under whose key it goes on."""
-    head = f"[{one.severity}] {BEGUN[status]}: {one.kind} on {_some(one.hosts)}"
     lines = [one.reason, f"since {_clock(one.start)}" + (f", until {_clock(one.end)}" if one.end is not None else "")]
     lines += [f"incident {one.id} of version {one.version}"]
-    lines += [f"hosts: {_some(one.hosts)}"] if one.hosts else []
-    lines += [f"services: {_some(one.services)}"] if one.services else []
+    lines += [f"hosts: {_some(one.hosts, one.affected)}"] if one.hosts else []
+    lines += [f"services: {_some(one.services, len(one.services))}"] if one.services else []
     lines += [f"confirms early alarm {alarm}"] if alarm else []
-    return Notification(
+    made = Notification(
         key=alarm or key,
         incident=key if alarm else "",
         status=status,
         severity=one.severity,
         kind=one.kind,
         version=one.version,
-        title=f"{head}: {one.reason}"[:LONGEST_TITLE],
+        title="",
         text="\n".join(lines)[:LONGEST_TEXT],
         hosts=one.hosts,
         services=one.services,
@@ -80,7 +79,15 @@ def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: s
         reason=one.reason,
         link=links.page(one),
         runbook=links.runbook(one),
+        affected=one.affected,
     )
+    return with_status(made, status)
+
+
+def with_status(note: Notification, status: str) -> Notification:
+    """The notification of an incident with a status, which its title says."""
+    head = f"[{note.severity}] {BEGUN[status]}: {note.kind} on {_some(note.hosts, note.affected) or 'the fleet'}"
+    return replace(note, status=status, title=f"{head}: {note.reason}"[:LONGEST_TITLE])
 
 
 def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
@@ -104,6 +111,7 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
         reason=reason,
         link=links.series(alarm),
         alertname=EARLY_ALERT,
+        affected=1,
     )
 
 
@@ -156,10 +164,11 @@ def inert(text: str) -> str:
     return "\n".join(printable(line) for line in text.translate(INERT).split("\n"))
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown or "the fleet"
+def _some(names: Sequence[str], count: int) -> str:
+    """The first names, and how many more there are of `count` in all; empty without names."""
+    shown = names[:MOST_NAMES]
+    more = f" and {count - len(shown)} more" if shown and count > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def _clock(at_ms: int) -> str:

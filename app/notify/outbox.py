@@ -28,7 +28,7 @@ from app.core.timestamps import is_due
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import LONGEST_WAIT
 from app.notify.incident import LogPlace
-from app.notify.notification import Notification
+from app.notify.notification import Notification, with_status
 from models.records.records import DELIVERED, FAILED, Delivery
 
 log = structlog.get_logger()
@@ -98,7 +98,7 @@ class Outbox:
             waiting, opens = self._queue.get(item.note.key, []), item.note.status == "open" and bool(item.places)
             if waiting and item.note.status == "update" and waiting[-1].note.status != "close":
                 last = waiting[-1]
-                last.note = replace(item.note, status=last.note.status)
+                last.note = with_status(item.note, last.note.status)
                 last.places += item.places
             elif opens and not waiting and sum(map(len, self._queue.values())) >= MOST_WAITING:
                 return False
@@ -201,7 +201,7 @@ class Outbox:
             if item.note is note:
                 del waiting[: 1 + lost]
             else:
-                item.note, item.places = replace(item.note, status="update"), item.places[places:]
+                item.note, item.places = with_status(item.note, "update"), item.places[places:]
                 begin_anew(item)
             if not waiting:
                 del self._queue[note.key]

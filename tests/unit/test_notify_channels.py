@@ -36,6 +36,7 @@ from app.core.exposure import warning
 from app.core.ports import LOOPBACK, free_port
 from app.core.settings import load
 from app.core.timestamps import wall_clock
+from app.notify.channels.alertmanager import labels_of
 from app.notify.channels.apprise_service import AppriseService
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
@@ -304,6 +305,30 @@ def test_what_becomes_worse_while_it_waits_is_told_once_and_a_queue_is_bounded(r
         ("open", "critical", 2),
         ("close", "critical", 3),
     ]
+    assert opening.title.startswith("[critical] new: anomaly on web-1")
+
+
+def test_what_becomes_worse_while_it_is_sent_is_worse_in_its_title_too(receiver: Receiver) -> None:
+    own = Box(receiver.url)
+
+    def worsen(post: Post) -> None:
+        if len(receiver.posts) == 1:
+            own.box.put(waiting(note(1, "update", severity="critical"), 2))
+
+    receiver.on_post = worsen
+    own.box.put(waiting(note(1, severity="minor"), 1))
+    with own:
+        own.until(2)
+    assert [post.json["title"].split(":")[0] for post in receiver.posts] == ["[minor] new", "[critical] worse"]
+
+
+def test_hosts_that_a_record_does_not_name_are_counted() -> None:
+    hosts = [f"web-{n}" for n in range(500)]
+    sent = note(1, hosts=hosts, affected=812)
+    assert "web-7 and 804 more: " in sent.title and "hosts: web-0" in sent.text and "804 more" in sent.text
+    assert labels_of(sent)["host"].endswith("web-9,+802") and sent.affected == 812
+    for affected in (None, "812", True, -1, 3, 10**30, 2.5):
+        assert note(1, hosts=hosts, affected=affected).affected == 500
 
 
 def test_the_end_of_what_a_channel_refused_is_not_sent_to_it(receiver: Receiver) -> None:

@@ -85,9 +85,8 @@ def resolved(alert: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 def labels_of(note: Notification) -> dict[str, str]:
     """What an Alertmanager routes, groups and silences by. Empty labels are none for it."""
-    hosts = ",".join(note.hosts[:MOST_HOSTS]) + (
-        "" if len(note.hosts) <= MOST_HOSTS else f",+{len(note.hosts) - MOST_HOSTS}"
-    )
+    shown = note.hosts[:MOST_HOSTS]
+    hosts = ",".join(shown) + (f",+{note.affected - len(shown)}" if note.affected > len(shown) else "")
     found = {
         "alertname": note.alertname,
         "severity": note.severity,
