@@ -52,7 +52,7 @@ class Notification:
     @property
     def identity(self) -> str:
         """The same for a repeat of this notification, and for nothing else."""
-        return f"{self.key}/{self.status}/{self.severity}"
+        return "/".join(part for part in (self.key, self.incident, self.status, self.severity) if part)
 
 
 def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: str = "") -> Notification:

@@ -154,3 +154,13 @@ def test_a_message_says_that_an_alarm_is_provisional_and_how_it_ended() -> None:
     )
     one = of_incident(incident(1), "open", incident(1).id, links, opened.key)
     assert (one.key, one.incident) == (opened.key, incident(1).id) and f"confirms early alarm {opened.key}" in one.text
+
+
+def test_an_alarm_and_the_incident_that_confirms_it_are_no_repeat_of_each_other_whatever_its_severity() -> None:
+    links, one = Links(), incident(1, severity="info")
+    opened = of_alarm(alarm(), "open", links)
+    confirmed = of_incident(one, "open", one.id, links, opened.key)
+    assert opened.identity == f"{alarm().id}/open/info"
+    assert confirmed.identity == f"{alarm().id}/{one.id}/open/info"
+    assert confirmed.identity == of_incident(one, "open", one.id, links, opened.key).identity
+    assert of_incident(one, "open", one.id, links).identity == f"{one.id}/open/info"
