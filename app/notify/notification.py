@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,7 +20,8 @@ EARLY_ALERT = "KappaEarly"
 BEGUN = {"open": "new", "update": "worse", "close": "over"}
 # What chat and mail programs take for markup, mentions and links, beside characters that look alike and mean nothing to them.
 INERT = str.maketrans({"@": "＠", "<": "‹", ">": "›", "`": "ʼ", "*": "∗", "~": "∼", "|": "¦", "#": "＃", "\\": "⧵"})
-LINKING = (("://", "[:]//"), ("](", "] ("))
+# What makes an address: `://`, `www.`, and schemes without slashes.
+ADDRESS = re.compile(r":(?=//)|(?<=www)\.|(?<=\bmailto):|(?<=\btel):", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,7 @@ def trial(now_ms: int, status: str = "close") -> Notification:
 
 def inert(text: str) -> str:
     """The text without anything that a chat or mail program would obey: markup, mentions, links, invisible characters."""
-    for there, instead in LINKING:
-        text = text.replace(there, instead)
+    text = ADDRESS.sub(r"[\g<0>]", text).replace("](", "] (")
     return "\n".join(printable(line) for line in text.translate(INERT).split("\n"))
 
 

@@ -357,6 +357,21 @@ def test_no_text_of_an_incident_can_mean_anything_to_a_channel(text: str) -> Non
     assert "://" not in shown and "](" not in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see http://x.y/a", "see http[:]//x.y/a"),
+        ("HTTPS://x", "HTTPS[:]//x"),
+        ("WWW.x.y/ www.x", "WWW[.]x.y/ www[.]x"),
+        ("mailto:a MailTo:b tel:1", "mailto[:]a MailTo[:]b tel[:]1"),
+        ("[x](mailto:(a)", "[x] (mailto[:] (a)"),
+        ("web-1.example.net:9100: cpu 97 %, 12:30:00, hotel:5", "web-1.example.net:9100: cpu 97 %, 12:30:00, hotel:5"),
+    ],
+)
+def test_an_address_in_a_text_becomes_no_link_and_other_text_is_as_it_was(text: str, shown: str) -> None:
+    assert inert(text) == shown
+
+
 def test_a_message_is_bounded_and_has_no_line_that_is_not_ours() -> None:
     hosts = [f"h{n}" + HOSTILE * 5 for n in range(900)]
     one = incident(reason=HOSTILE * 500, hosts=hosts, services=hosts)
