@@ -10,6 +10,8 @@ from app.core.timestamps import is_due
 
 ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
+ALERTS = (ALIVE, BEHIND, UNHEALTHY, QUARANTINE, LIMITS, VIOLATION)
+OF_JOBS = (QUARANTINE, VIOLATION)  # what they alone know: while none runs these stay as they are
 LOOKS = 6  # as often in a row something must hold, or not, before it counts
 LARGEST = 2**53  # counts that are exact
 LIMITS_MS = 600_000  # how long after a limit left something out
@@ -49,9 +51,13 @@ class ChainAlerts:
     def look(self, state: ChainState, now_ms: int) -> ChainVerdict:
         """What is known by now."""
         holds = self._problems(state, now_ms)
+        unknown = () if any(one["jobs"] for one in state.health) else OF_JOBS
+        holds |= {name: self.active[name] for name in unknown if name in self.active}
         if BEHIND not in holds and UNHEALTHY not in holds and VIOLATION not in holds:
             holds[ALIVE] = "windows are scored in time: without this alert something is wrong with kappa"
-        for name in (ALIVE, BEHIND, UNHEALTHY, QUARANTINE, LIMITS, VIOLATION):
+        for name in ALERTS:
+            if name in unknown:
+                continue
             is_on, times = name in holds, 1
             before = self._streak.get(name)
             if before is not None and before[0] == is_on:

@@ -324,6 +324,15 @@ def test_nothing_has_passed_before_it_was_looked_for_as_often_as_it_takes_to_hol
     assert judged(alerts, ChainState(301.0, [JOBS]), LOOKS - 1).passed == {UNHEALTHY, QUARANTINE, LIMITS, VIOLATION}
 
 
+@pytest.mark.parametrize("health", [[], [{"jobs": {}, "quarantined": 0, "violations": {"count": 0}}]])
+def test_what_the_jobs_alone_know_has_not_passed_while_none_of_them_runs(health: list[dict[str, Any]]) -> None:
+    alerts, away = ChainAlerts(300.0), ChainState(20.0, health)
+    broken = ChainState(20.0, [JOBS | {"quarantined": 2, "violations": {"count": 1}}])
+    assert judged(alerts, away, 2 * LOOKS).passed == {BEHIND, UNHEALTHY, LIMITS}
+    assert looked(alerts, broken) == looked(alerts, away, 2 * LOOKS) == {QUARANTINE, VIOLATION}
+    assert looked(alerts, ChainState(20.0, [JOBS])) == {ALIVE}
+
+
 @pytest.mark.parametrize(
     ("health", "found"),
     [
