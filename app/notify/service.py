@@ -114,17 +114,15 @@ class BesideJobs:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with file_lock(lock_of(self._settings.home), LOCK_SECONDS) as held:
-                if held:
-                    self._notify()
-                    self._stop.wait(AGAIN_SECONDS)
-
-    def _notify(self) -> None:
-        try:
-            Notifier(self._settings, self._stop, metrics=self._metrics).run()
-        except KappaError as error:
-            log.warning("notifications stopped, beginning again", error=str(error))
-        except Exception as error:  # whatever it is, the jobs go on
-            log.error(
-                "notifications stopped by an error, beginning again", error=f"{type(error).__name__}: {error}"[:500]
-            )
+            try:
+                with file_lock(lock_of(self._settings.home), LOCK_SECONDS) as held:
+                    if not held:
+                        continue
+                    Notifier(self._settings, self._stop, metrics=self._metrics).run()
+            except KappaError as error:
+                log.warning("notifications stopped, beginning again", error=str(error))
+            except Exception as error:  # whatever it is, the jobs go on
+                log.error(
+                    "notifications stopped by an error, beginning again", error=f"{type(error).__name__}: {error}"[:500]
+                )
+            self._stop.wait(AGAIN_SECONDS)

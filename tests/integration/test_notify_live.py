@@ -491,8 +491,8 @@ def test_an_early_alarm_is_told_and_becomes_its_incident_or_is_withdrawn_also_af
     first, second, one, two = f"{1:016x}", f"{2:016x}", f"{1:024x}", f"{2:024x}"
     assert receiver.ids[:2] == [f"{first}/open/info", f"{second}/open/info"]
     assert receiver.ids[2:] == [
-        *(f"{first}/open/major", f"{second}/close/info"),
-        *(f"{first}/update/critical", f"{first}/close/critical", f"{two}/open/major"),
+        *(f"{first}/{one}/open/major", f"{second}/close/info"),
+        *(f"{first}/{one}/update/critical", f"{first}/{one}/close/critical", f"{two}/open/major"),
     ]
     assert [post.json["alertname"] for post in receiver.posts[:4]] == [
         "KappaEarly",

@@ -13,8 +13,9 @@ import pytest
 from support.incident_records import alarm, incident
 from support.receiver import Receiver, receiving
 
-from app.core.settings import load
+from app.core.settings import Settings, load
 from app.core.timestamps import wall_clock
+from app.notify import service
 from app.notify.chain import LOOKS, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered
@@ -241,3 +242,19 @@ def test_channels_go_on_while_kafka_is_away_and_nothing_counts_as_dealt_with(
             own.take(incident(number), number)
         receiver.until(lambda r: len(r.posts) == 3)
     assert set(own.positions.until().values()) == {0}, "at the next start all three are sent again"
+
+
+def test_notifications_beside_jobs_begin_again_after_an_error_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = threading.Semaphore(0)
+
+    def full(_: Path, __: float) -> None:
+        tries.release()
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(service, "file_lock", full)
+    monkeypatch.setattr(service, "AGAIN_SECONDS", 0.01)
+    channels = {"chat": {"kind": "webhook", "url": "http://127.0.0.1:9/"}}
+    with service.BesideJobs(Settings.model_validate({"home": tmp_path, "notify": {"channels": channels}})):
+        assert all(tries.acquire(timeout=10) for _ in range(2))
