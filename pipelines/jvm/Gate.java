@@ -129,7 +129,7 @@ public abstract class Gate implements Clock {
 
   private void waitUntilOpen() throws InterruptedException, ExecutionException, TimeoutException {
     long now = System.currentTimeMillis();
-    while (behind == 0L && now - opened < MOST_MS) {
+    while (behind == 0L && Math.abs(now - opened) < MOST_MS) { // a clock that was set back is no reason to wait
       long closed = closedFor(now);
       looks++;
       if (closed == 0L) {
@@ -143,10 +143,11 @@ public abstract class Gate implements Clock {
     begins();
   }
 
+  /** Sleep until a time that Spark computed before the batch: where the clock was set back meanwhile, no longer than a batch waits at all. */
   private static void pauseUntil(long time) throws InterruptedException {
-    long now = System.currentTimeMillis();
-    if (now < time) {
-      Thread.sleep(time - now);
+    long left = time - System.currentTimeMillis();
+    if (left > 0) {
+      Thread.sleep(Math.min(left, MOST_MS));
     }
   }
 
