@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from app.core.settings import Settings
 from benchmarks import catching_up, early_lane, forms, idle, latency, lines, pages, replays, steps, throughput
 from benchmarks.deployment import deployment, machine
 
@@ -119,16 +123,20 @@ def main() -> None:
     chosen = parser.parse_args()
     about = machine()
     figures: dict[str, float] = {}
-    if "steps" in chosen.only:
-        figures |= steps.measure()
-    if set(chosen.only) - {"steps", "pages"}:
-        figures |= of_jobs(chosen)
-    if "pages" in chosen.only:
-        figures |= pages.measure()
     RESULTS.mkdir(exist_ok=True)
-    at = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")
-    file = RESULTS / f"{at}.json"
-    file.write_text(json.dumps({"machine": about, "arguments": vars(chosen), "figures": figures}, indent=2) + "\n")
+    file = RESULTS / f"{datetime.now(tz=UTC):%Y%m%dT%H%M%SZ}.json"
+    try:
+        for found in measured(chosen):
+            figures |= found
+            written = {"machine": about, "arguments": vars(chosen), "figures": figures}
+            file.write_text(json.dumps(written, indent=2) + "\n")
+    finally:  # what was measured until then, where something ends it
+        Console().print(table_of(figures, about))
+        Console().print(f"written to {file}")
+
+
+def table_of(figures: Mapping[str, float], about: Mapping[str, Any]) -> Table:
+    """The figures beside what was wanted, and what was measured before."""
     view = Table(title=f"{about['cpu']}, {about['cores']} cores, {about['memory_gib']} GiB", title_justify="left")
     for column in ("measured", "figure", "wanted", "before"):
         view.add_column(column)
@@ -136,31 +144,30 @@ def main() -> None:
         if name in figures:
             value = figures[name]
             view.add_row(what, f"{value:,.2f}" if value < 1000 else f"{value:,.0f}", wanted, BEFORE.get(name, ""))
-    Console().print(view)
-    Console().print(f"written to {file}")
+    return view
 
 
-def of_jobs(chosen: argparse.Namespace) -> dict[str, float]:
-    """Figures of the jobs, on a deployment of their own."""
-    figures: dict[str, float] = {}
-    with deployment() as (settings, spark):
-        if "throughput" in chosen.only:
-            figures |= throughput.measure(spark, settings, chosen.events, chosen.series, chosen.many)
-        if "lines" in chosen.only:
-            figures |= lines.measure(spark, settings, chosen.lines)
-        if "forms" in chosen.only:
-            figures |= forms.measure(spark)
-        if "replay" in chosen.only:
-            figures |= replays.measure(spark, settings, chosen.log, chosen.series)
-        if "catching-up" in chosen.only:
-            figures |= catching_up.measure(spark, settings, chosen.hours)
-        if "latency" in chosen.only:
-            figures |= latency.measure(spark, settings, chosen.rate, chosen.series, chosen.seconds)
-        if "idle" in chosen.only:
-            figures |= idle.measure(spark, settings)
-        if "early" in chosen.only:
-            figures |= early_lane.measure(spark, settings, early_lane.RATES, early_lane.BOUNDS, chosen.seconds)
-    return figures
+def measured(chosen: argparse.Namespace) -> Iterator[dict[str, float]]:
+    """Figures of each chosen part as soon as they are there; those of the jobs on a deployment of their own."""
+    of_jobs: dict[str, Callable[[SparkSession, Settings], dict[str, float]]] = {
+        "throughput": lambda spark, own: throughput.measure(spark, own, chosen.events, chosen.series, chosen.many),
+        "lines": lambda spark, own: lines.measure(spark, own, chosen.lines),
+        "forms": lambda spark, _: forms.measure(spark),
+        "replay": lambda spark, own: replays.measure(spark, own, chosen.log, chosen.series),
+        "catching-up": lambda spark, own: catching_up.measure(spark, own, chosen.hours),
+        "latency": lambda spark, own: latency.measure(spark, own, chosen.rate, chosen.series, chosen.seconds),
+        "idle": idle.measure,
+        "early": lambda spark, own: early_lane.measure(spark, own, early_lane.RATES, early_lane.BOUNDS, chosen.seconds),
+    }
+    if "steps" in chosen.only:
+        yield steps.measure()
+    wanted = [measure for name, measure in of_jobs.items() if name in chosen.only]
+    if wanted:
+        with deployment() as (settings, spark):
+            for measure in wanted:
+                yield measure(spark, settings)
+    if "pages" in chosen.only:
+        yield pages.measure()
 
 
 if __name__ == "__main__":
