@@ -8,6 +8,7 @@ from app.core.errors import SettingsError
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
+from app.doctor.patience import impatient
 from app.kafka import checkpoint_damage
 from app.notify.service import is_running
 from app.versions import serving, violations
@@ -17,7 +18,6 @@ from replay.savepoints import savepoint_folder
 
 HOUR_MS = 3_600_000
 FORGOTTEN_HOURS = 24  # without periodic savepoints
-MOST_CONNECT_SECONDS = 5.0  # less than all checks together may take, so that a check says why there is no answer
 
 
 def serves(settings: Settings) -> list[Finding]:
@@ -31,10 +31,8 @@ def serves(settings: Settings) -> list[Finding]:
 def checkpoints(settings: Settings) -> list[Finding]:
     """Whether the version can go on: its checkpoints, and the log that they were read from."""
     advice = "`kappa recover --dry-run` says what would be done"
-    connect = min(settings.kafka.connect_seconds, MOST_CONNECT_SECONDS)
-    asking = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"connect_seconds": connect})})
     try:
-        problems = list(recovery.plan(asking).problems)
+        problems = list(recovery.plan(impatient(settings)).problems)
         if not problems:
             return [ok("checkpoints", "whole; the log is the one that was read")]
     except (ServiceUnavailable, SettingsError):  # of a file of certificates, which is found by the check of Kafka

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
-from app.doctor.deployment import MOST_CONNECT_SECONDS
 from app.doctor.finding import Finding, ok, warning
+from app.doctor.patience import impatient
 from app.early.early_log import EarlyLog
 from app.early.lane import of_version
 from app.early.service import is_running
@@ -36,10 +36,8 @@ def early_alarms(settings: Settings) -> list[Finding]:
 
 def settlement_of(settings: Settings) -> Settlement:
     """What the log says of alarms and of what settles them. Raises InputError where a topic is missing, ServiceUnavailable without Kafka."""
-    connect = min(settings.kafka.connect_seconds, MOST_CONNECT_SECONDS)
-    kafka = settings.kafka.model_copy(update={"connect_seconds": connect})
     found = Settlement(patience_ms(settings.detection, settings.windowing.window_seconds))
-    with closing(EarlyLog(settings.model_copy(update={"kafka": kafka}), found)) as log:
+    with closing(EarlyLog(impatient(settings), found)) as log:
         for _ in range(MOST_POLLS):
             log.poll()
             if log.is_current:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from support.control_stories import CPU, QUICK, STORY, story, when
@@ -16,7 +17,7 @@ from models.rules.rule import Rule
 LOG = "logs/h-2//"
 
 
-def run(*rules: Rule, p: ControlledParameters = QUICK, **more: float) -> DetectorRun:
+def run(*rules: Rule, p: ControlledParameters = QUICK, **more: Any) -> DetectorRun:
     return DetectorRun(ShardDetector(dataclasses.replace(p, rules=rules, **more)))
 
 

@@ -24,7 +24,7 @@ from app.core.settings import (
     SavepointSettings,
     Settings,
 )
-from app.doctor import deployment, early_lane, log, machine, search
+from app.doctor import deployment, early_lane, log, machine, patience, search
 from app.doctor.examination import LIMIT_SECONDS, examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
 from app.doctor.log import KafkaState, TopicState
@@ -401,10 +401,13 @@ def test_early_alarms_that_are_off_are_fine_and_where_spark_cannot_or_kafka_is_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert worst(early_lane.early_alarms(Settings(home=tmp_path))) == Status.OK
-    assert early_lane.MOST_CONNECT_SECONDS < LIMIT_SECONDS / 2
-    monkeypatch.setattr(early_lane, "MOST_CONNECT_SECONDS", 0.5)
+    assert patience.MOST_CONNECT_SECONDS < LIMIT_SECONDS / 2
+    monkeypatch.setattr(patience, "MOST_CONNECT_SECONDS", 0.5)
     away = lane(tmp_path).model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:1")})
     (found,) = early_lane.early_alarms(away)
     assert found.status == Status.WARNING and "127.0.0.1:1" in found.found
+    assert [one.found for one in deployment.checkpoints(away)] == [
+        "whole; not compared with the log, as Kafka cannot be asked"
+    ]
     monkeypatch.setattr("pipelines.jobs.early.is_possible", lambda: False)
     assert "no real-time mode" in early_lane.early_alarms(away)[0].found
