@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.core.series import Series, parse
 from models.records.records import MOST_COMMENT, RuleRecord
-from models.rules.rule import REGEX
+from models.rules.rule import REGEX, literal
 from models.rules.rule_log import MOST_REGEX
 from pipelines.errors import InputError
 
@@ -56,7 +55,7 @@ def rules_of_incident(
         if end is None:
             msg = f"incident {identity} is open, so its maintenance has no end; give --until"
             raise InputError(msg)
-        found = [{"host": glob.escape(host), "planned": True} for host in hosts_of(incident)]
+        found = [{"host": literal(host), "planned": True} for host in hosts_of(incident)]
         span = {"since": since or incident["start"], "until": end}
     head = {"record": RuleRecord.KIND}
     names = [f"{what} {identity[:SHOWN_ID]} {number}" for number in range(1, len(found) + 1)]
@@ -91,13 +90,13 @@ def parts_of(series: Series) -> dict[str, str]:
     """The patterns of a series without its host. Labels of a metric are left out, so that all are matched."""
     found = {"kind": series.kind, "service": series.service, "metric": series.metric.partition("{")[0]}
     found |= {"level": series.level, "template": series.template_id}
-    return {part: glob.escape(text) for part, text in found.items() if text}
+    return {part: literal(text) for part, text in found.items() if text}
 
 
 def patterns_of(hosts: Sequence[str]) -> list[str]:
     """Patterns that match these hosts and no others: one of alternatives where they fit into it, else one each."""
     if len(hosts) == 1:
-        return [glob.escape(hosts[0])]
+        return [literal(hosts[0])]
     plain = all(c.isascii() and (c.isalnum() or c in "-_.") for host in hosts for c in host)
     joined = REGEX + "|".join(host.replace(".", r"\.") for host in hosts)
     if plain and len(joined) <= MOST_REGEX:
@@ -105,4 +104,4 @@ def patterns_of(hosts: Sequence[str]) -> list[str]:
     if len(hosts) > MOST_HOSTS:
         msg = f"the incident has {len(hosts)} hosts, wanted at most {MOST_HOSTS}; write the rule into a file for `kappa rules apply`"
         raise InputError(msg)
-    return [glob.escape(host) for host in hosts]
+    return [literal(host) for host in hosts]

@@ -8,6 +8,7 @@ same rules in the same windows.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -132,6 +133,12 @@ class Matcher:
             return np.array([match(text) is not None for text in texts], dtype=bool)
         found = pc.match_substring_regex(pa.array(texts, pa.string()), pattern=self._whole)
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def literal(text: str) -> str:
+    """The pattern that matches this text and no other, whatever characters it has: senders choose names."""
+    escaped = glob.escape(text)
+    return f"[{escaped[0]}]{escaped[1:]}" if escaped.startswith(REGEX) else escaped
 
 
 def check_selected(patterns: Mapping[str, str]) -> None:

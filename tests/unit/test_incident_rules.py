@@ -14,6 +14,7 @@ from support.rule_stories import keyed
 
 from app.cli.rule_files import checked
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
+from models.core.series import quote
 from models.records.records import MOST_COMMENT
 from models.rules.rule import Rule
 from models.rules.rule_log import RuleLog
@@ -54,6 +55,16 @@ def test_a_mute_is_of_what_is_strange_on_its_hosts_with_any_labels_and_of_nothin
     assert not any(map(muted, others))
     assert all(rule.does == {"mute": True} for rule in found)
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", ["re:.+", "re:", "re:[a]*", "*", "[a-z]*", "a?", "Re:x"])
+def test_a_name_is_never_a_pattern(name: str) -> None:
+    """Names are what senders choose: one that looks like a pattern is about itself alone."""
+    own = {"/".join(["gauge", *[quote(name)] * 3]), f"logs/{quote(name)}//error"}
+    others = {"gauge/a/a/a", "gauge/ab/ab/ab", "logs/ab//error", "gauge/x/re:/re:", "host/ab", "host/x"}
+    for what in (MUTE, MAINTENANCE):
+        found = rules(what, INCIDENT | {"series": sorted(own), "host": [name]})
+        assert {one for one in own | others if any(rule.selector.matches(one) for rule in found)} == own
 
 
 def test_a_mute_may_have_an_end() -> None:
