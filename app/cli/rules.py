@@ -16,7 +16,7 @@ from app.cli.output import Json, print_json, print_line, print_table, report
 from app.cli.rule_files import checked, rules_in
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
 from app.core.settings import Settings, load
-from app.core.timestamps import iso, milliseconds
+from app.core.timestamps import iso, milliseconds, wall_clock
 from app.core.user_name import user_name
 from app.versions import serving
 from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
@@ -25,7 +25,7 @@ from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, re
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
-    from app.kafka.rule_topic import AppendedRule
+    from app.kafka.rule_topic import AppendedRule, RulesNow
 
 rules_app = typer.Typer(
     help="Rules about alarms and learning, and where incidents go, in the log.", no_args_is_help=True
@@ -79,7 +79,7 @@ def applied(
     """Write those of the records that change something, or all of them `again`, and print the difference."""
     from app.kafka import rule_topic  # loads Kafka's client
 
-    differences = difference(rule_topic.read(settings).in_effect().known, records)
+    differences = difference(rule_topic.read(settings).in_effect(wall_clock()), records)
     changing = [one for one in differences if again or one.word != SAME]
     carried_out(settings, differences, changing, dry_run, as_json)
 
@@ -132,7 +132,7 @@ def incident(
     of, texts = label.about_incident(found), about(comment, author)
     rules = [checked(one["name"], one) for one in rules_of_incident(identity, of, what, *span, **texts)]
     answer = label.record(settings, identity, ACKNOWLEDGED, answer_of(what, comment), author, of)
-    differences = difference(rule_topic.read(settings).in_effect().known, rules)
+    differences = difference(rule_topic.read(settings).in_effect(wall_clock()), rules)
     if not dry_run:
         label.send(settings, answer)
     left_out = label.unshown(found) if what == MUTE else 0
@@ -151,7 +151,7 @@ def list_rules(config: Config = None, as_json: Json = False) -> None:
 
     settings = connected(load(config), ("kafka",))
     topic = rule_topic.read(settings)
-    found = [described(one, topic.at(one.offset)) for one in topic.in_effect().logged()]
+    found = [described(one, topic.at(one.offset)) for one in topic.in_effect(wall_clock()).known.values()]
     if as_json:
         print_json({"rules": found})
         return
@@ -169,7 +169,7 @@ def show(
 
     topic = rule_topic.read(connected(load(config), ("kafka",)))
     history = [one for one in topic.records if one.name == name]
-    known = topic.in_effect().known.get(name)
+    known = topic.in_effect(wall_clock()).known.get(name)
     if not history:
         msg = f"the log has no rule {name!r}; see `kappa rules list`"
         raise InputError(msg)
@@ -200,7 +200,8 @@ def remove(
     from app.kafka import rule_topic  # loads Kafka's client
 
     settings = connected(load(config), ("kafka",))
-    records = removal(settings, rule_topic.read(settings).in_effect().known, names, checked_time("since", since))
+    known = rule_topic.read(settings).in_effect(wall_clock()).known
+    records = removal(settings, known, names, checked_time("since", since))
     records = [{**record, **about(comment, author)} for record in records]
     if not dry_run:
         rule_topic.write(settings, records)
@@ -210,17 +211,17 @@ def remove(
     print_line(f"{'would end' if dry_run else 'ended'}: {', '.join(names)}")
 
 
-def difference(known: Mapping[str, LoggedRule], records: Sequence[Mapping[str, Any]]) -> list[Difference]:
+def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Difference]:
     """What each record changes. Raises InputError where there would be too many rules."""
     found = []
     for record in records:
-        before = known.get(record["name"])
+        before = rules.known.get(record["name"])
         now = canonical(keys_of(record_of(json.dumps(record))))
         word = NEW if before is None else SAME if before.rule == now else CHANGED
         found.append(Difference(word, record["name"], record, "" if before is None else before.rule))
     new = sum(one.word == NEW for one in found)
-    if len(known) + new > MOST_RULES:
-        msg = f"{new} rules more than the {len(known)} that are there; wanted at most {MOST_RULES} in all: remove some first"
+    if new > rules.room:
+        msg = f"{new} rules more than the {MOST_RULES - rules.room} that are there; wanted at most {MOST_RULES} in all: remove some first"
         raise InputError(msg)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ from pipelines.errors import InputError
 
 if TYPE_CHECKING:
     from app.cli.calendar_events import CalendarEvent
+    from app.kafka.rule_topic import RulesNow
 
 NAME = re.compile(r"\w[\w .-]{0,38}\w|\w")
 ID_DIGITS = 12
@@ -82,12 +84,12 @@ def calendar(
         events = calendar_files.events_of_country(holidays or "", now, last, zone)
     records = [rule_of_event(prefix, event, head, **about("", author)) for event in events]
     settings = connected(load(config), ("kafka",))
-    found = changes_by(prefix, rule_topic.read(settings).in_effect().known, records, now, last)
+    found = changes_by(prefix, rule_topic.read(settings).in_effect(now), records, now, last)
     carried_out(settings, found, [one for one in found if one.word != SAME], dry_run, as_json)
 
 
 def changes_by(
-    prefix: str, known: Mapping[str, LoggedRule], records: Sequence[Mapping[str, Any]], now: int, until: int
+    prefix: str, rules: RulesNow, records: Sequence[Mapping[str, Any]], now: int, until: int
 ) -> list[Difference]:
     """What a calendar changes.
 
@@ -95,8 +97,8 @@ def changes_by(
     ----------
     prefix
         What the names of its rules begin with.
-    known
-        The rules of the log.
+    rules
+        Those of the log now.
     records
         Those of its events that end after `now` and begin before `until`, epoch ms.
     now, until
@@ -113,12 +115,12 @@ def changes_by(
         There would be too many rules.
     """
     here = {record["name"] for record in records}
-    gone = [one for one in known.values() if one.name.startswith(prefix) and one.name not in here]
-    gone = [one for one in gone if one.rule and overlaps(one, now, until)]
+    gone = [one for one in rules.known.values() if one.name.startswith(prefix) and one.name not in here]
+    gone = [one for one in gone if overlaps(one, now, until)]
     removed = [{"record": RuleRecord.KIND, "name": one.name, "removed": True} for one in gone]
-    left = {name: one for name, one in known.items() if one not in gone}
+    left = {name: one for name, one in rules.known.items() if one not in gone}
     ended = [Difference(REMOVED, one.name, record, one.rule) for one, record in zip(gone, removed, strict=True)]
-    return ended + difference(left, records)
+    return ended + difference(replace(rules, known=left, room=rules.room + len(gone)), records)
 
 
 def overlaps(one: LoggedRule, now: int, until: int) -> bool:

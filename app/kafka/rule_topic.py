@@ -17,7 +17,18 @@ from app.kafka.append import append
 from app.kafka.connection import open_consumer
 from app.kafka.quarantine import records_to
 from models.records.records import RuleRecord
-from models.rules.rule_log import MOST_BYTES, MOST_NAME, Placed, RuleLog, record_of, strict, taken
+from models.rules.rule_log import (
+    MOST_BYTES,
+    MOST_NAME,
+    MOST_RULES,
+    LoggedRule,
+    Placed,
+    RuleLog,
+    forgotten_until,
+    record_of,
+    strict,
+    taken,
+)
 from pipelines.errors import InputError
 from pipelines.inputs import fields
 from pipelines.windowing import MILLIS
@@ -53,6 +64,22 @@ class AppendedRule:
 
 
 @dataclass(frozen=True)
+class RulesNow:
+    """What the topic says now.
+
+    Attributes
+    ----------
+    known
+        The rules that are in effect, or will be, in the order of their names.
+    room
+        How many more rules jobs would take. It is less than what `known` leaves where rules have ended in this hour.
+    """
+
+    known: Mapping[str, LoggedRule]
+    room: int
+
+
+@dataclass(frozen=True)
 class RuleTopic:
     """What the topic says up to the offset `end`: its records under names, in order; `window_ms` is the length of windows."""
 
@@ -65,11 +92,14 @@ class RuleTopic:
         """The records as `models.rules.rule_log` takes them."""
         return [one.placed for one in self.records]
 
-    def in_effect(self) -> RuleLog:
-        """The rules that are in effect after the last record, and those that will be."""
-        found = RuleLog()
-        deque(taken(found, self.placed, self.window_ms, refused), maxlen=0)
-        return found
+    def in_effect(self, now: int) -> RulesNow:
+        """The rules that are in effect in the window of `now`, epoch ms, and those that will be."""
+        log, since = RuleLog(), now // self.window_ms * self.window_ms
+        deque(taken(log, self.placed, self.window_ms, refused), maxlen=0)
+        log.forget(forgotten_until(since, self.window_ms))
+        room = MOST_RULES - len(log.known)
+        log.forget(since)
+        return RulesNow({one.name: one for one in log.logged()}, room)
 
     def at(self, offset: int) -> AppendedRule:
         """The record with an offset."""

@@ -306,6 +306,11 @@ def record_text(keys: Mapping[str, Any], **about: str) -> dict[str, Any]:
     return {"record": RuleRecord.KIND, **keys, **{name: text for name, text in about.items() if text}}
 
 
+def forgotten_until(since: int, window_ms: int) -> int:
+    """Rules that ended before then are forgotten when a record comes in the window that begins at `since`; it moves once an hour. Epoch ms."""
+    return (since + window_ms) // HOUR_MS * HOUR_MS - window_ms
+
+
 # Offset, when the window begins in which it was appended (epoch ms), name, JSON: None for what is no rule.
 Placed = tuple[int, int, str, str | None]
 OnRefused = Callable[[int, str], None]  # called with the offset and the reason
@@ -318,12 +323,11 @@ def taken(
 
     Yields each that has changed it. One that is refused comes without its JSON, where there was a rule of its name.
     """
-    hour = 0
+    forgotten = None
     for offset, since, name, text in records:
-        now = since + window_ms
-        if now // HOUR_MS != hour:
-            hour = now // HOUR_MS
-            log.forget(hour * HOUR_MS - window_ms)
+        if forgotten != (until := forgotten_until(since, window_ms)):
+            forgotten = until
+            log.forget(until)
         before = log.known.get(name)
         try:
             if log.take(name, text, offset, since):

@@ -23,6 +23,7 @@ from support.malformed import iso
 from support.replays import named, values
 
 from app.core.settings import Settings
+from app.core.timestamps import wall_clock
 from app.kafka import rule_topic
 from app.kafka.connection import client_options
 from app.kafka.early_records import alarm_of
@@ -89,7 +90,7 @@ def test_who_has_no_mouse_opens_an_incident_acknowledges_and_mutes_it(visit: Vis
     press(page.get_by_role("button", name=re.compile("Mute this until")))
     press(page.get_by_test_id("stPopoverBody").get_by_role("button", name="a day from now"))
     expect(page.get_by_text(re.compile("Written: mute"))).to_be_visible()
-    known = rule_topic.read(settings).in_effect().known
+    known = rule_topic.read(settings).in_effect(wall_clock()).known
     assert {json.loads(one.rule).get("mute") for one in known.values()} == {True}
     answers = [one["comment"] for one in written_labels(visit.fleet) if one["incident"] == identity]
     assert answers == ["", "muted"]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import app
 from app.core.settings import load
+from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka import rule_topic, topics
 from app.kafka.connection import client_options
@@ -85,7 +86,7 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
     assert sorted(one["does"] for one in kappa("list")["rules"]) == ["mute", "planned"]
     whole.write_text("BEGIN:VCALENDAR\nEND:VCALENDAR\n")
     assert [one["is"] for one in kappa(*options)["rules"]] == ["removed"]
-    assert rule_topic.read(settings, until=1).in_effect().known.keys() == {"night"}
+    assert rule_topic.read(settings, until=1).in_effect(wall_clock()).known.keys() == {"night"}
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.keyed_rules import KEYED_RULES, is_rule
-from support.rule_stories import keyed
+from support.rule_stories import keyed, rule
 
 from app.cli.rule_files import rules_in
 from app.cli.rules import CHANGED, NEW, SAME, difference, removal
 from app.core.settings import load
 from app.kafka.heartbeats import HEARTBEAT_KEY
-from app.kafka.rule_topic import name_of, rule_text
+from app.kafka.rule_topic import AppendedRule, RulesNow, RuleTopic, name_of, rule_text
 from models.rules.rule import Rule
 from models.rules.rule_log import MOST_RULES, RuleLog
 from pipelines.errors import InputError
 
+MONDAY, HOUR, WINDOW = 1_767_571_200_000, 3_600_000, 10_000  # 2026-01-05
 FILE = """
 [[rules]]
 name = "nightly backup"
@@ -42,11 +44,19 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def log_of(records: list[dict[str, Any]]) -> RuleLog:
-    log = RuleLog()
-    for offset, record in enumerate(records):
-        log.take(*keyed(record), offset, 1_767_571_200_000)
-    return log
+def topic_of(*written: tuple[int, dict[str, Any]]) -> RuleTopic:
+    """The topic, with these records that were appended then."""
+    found = [AppendedRule(at, when, when, *keyed(record)) for at, (when, record) in enumerate(written)]
+    return RuleTopic(len(found), tuple(found), WINDOW)
+
+
+def after(records: list[dict[str, Any]], now: int = MONDAY) -> RulesNow:
+    """What the topic says now of records that were appended on Monday."""
+    return topic_of(*((MONDAY, record) for record in records)).in_effect(now)
+
+
+def words(rules: RulesNow, *records: dict[str, Any]) -> list[str]:
+    return [one.word for one in difference(rules, records)]
 
 
 def test_a_file_becomes_records_with_instants_in_utc(tmp_path: Path) -> None:
@@ -60,7 +70,7 @@ def test_a_file_becomes_records_with_instants_in_utc(tmp_path: Path) -> None:
         "until": "2026-03-03T10:30:00Z",
         "author": "me",
     }
-    assert log_of(found).rules()[0].days == ("mon", "fri")
+    assert json.loads(after(found).known["nightly backup"].rule)["days"] == ["mon", "fri"]
 
 
 def test_since_is_given_to_rules_that_do_not_say_it(tmp_path: Path) -> None:
@@ -71,8 +81,8 @@ def test_since_is_given_to_rules_that_do_not_say_it(tmp_path: Path) -> None:
 def test_what_is_in_effect_as_the_file_has_it_is_not_written_again(tmp_path: Path) -> None:
     first = rules_in(written(tmp_path, FILE))
     changed = rules_in(written(tmp_path, FILE.replace("db-*", "db-?") + '\n[[rules]]\nname = "x"\nmute = true\n'))
-    known = log_of(first).known
-    assert [one.word for one in difference(known, first)] == [SAME, SAME]
+    known = after(first)
+    assert words(known, *first) == [SAME, SAME]
     assert [(one.word, one.name) for one in difference(known, changed)] == [
         (CHANGED, "nightly backup"),
         (SAME, "rack"),
@@ -137,16 +147,31 @@ def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path: Path, text: st
 
 
 def test_more_rules_than_there_may_be_are_refused() -> None:
-    known = log_of([{"record": "rule", "name": f"r{i}", "mute": True} for i in range(MOST_RULES - 1)]).known
+    known = after([{"record": "rule", "name": f"r{i}", "mute": True} for i in range(MOST_RULES - 1)])
     more = [{"record": "rule", "name": f"x{i}", "mute": True} for i in range(2)]
     assert len(difference(known, more[:1])) == 1
     with pytest.raises(InputError, match="remove some first"):
         difference(known, more)
 
 
+def test_rules_that_have_ended_are_neither_listed_nor_counted_and_make_room_when_jobs_forget_them() -> None:
+    ended = [rule(f"r{i}", mute=True, until="2026-01-05T00:30:00Z") for i in range(MOST_RULES)]
+    before, after_it, next_hour = (after(ended, MONDAY + part) for part in (0, HOUR // 2, HOUR))
+    assert (len(before.known), before.room) == (MOST_RULES, 0)
+    assert (len(after_it.known), after_it.room) == (0, 0)
+    assert (len(next_hour.known), next_hour.room) == (0, MOST_RULES)
+    more = rule("more", mute=True)
+    for when, taken in ((MONDAY + HOUR // 2, False), (MONDAY + HOUR, True)):
+        later = topic_of(*((MONDAY, one) for one in ended), (when, more)).in_effect(when)
+        assert ("more" in later.known) is taken, "there is the room that jobs have"
+    assert words(next_hour, more) == [NEW]
+    with pytest.raises(InputError, match="1 rules more than the 256 that are there"):
+        difference(after_it, [more])
+
+
 def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> None:
     settings = load(control={"rules": (Rule(name="born", mute=True),)})
-    known = log_of([{"record": "rule", "name": "a", "mute": True}]).known
+    known = after([{"record": "rule", "name": "a", "mute": True}]).known
     found = removal(settings, known, ["a", "born"], "2026-03-01T00:00:00Z")
     assert found[1] == {"record": "rule", "name": "born", "removed": True, "since": "2026-03-01T00:00:00Z"}
     with pytest.raises(InputError, match="there is no rule 'b'"):

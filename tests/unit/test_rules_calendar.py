@@ -15,7 +15,8 @@ from app.cli.calendar_events import CalendarEvent, events_in
 from app.cli.calendar_files import events_of_country, events_of_file
 from app.cli.rules_calendar import changes_by, prefix_of, rule_of_event
 from app.core.timestamps import iso
-from models.rules.rule_log import RuleLog
+from app.kafka.rule_topic import RulesNow
+from models.rules.rule_log import MOST_RULES, RuleLog
 from pipelines.errors import InputError
 
 WEEKLY = """UID:backup@example.net
@@ -183,7 +184,8 @@ def test_the_same_calendar_changes_nothing_a_moved_event_replaces_and_a_deleted_
     log = RuleLog()
 
     def applied(*events: CalendarEvent) -> list[str]:
-        found = changes_by("calendar ours/", log.known, records(*events), MARCH, MAY)
+        rules = RulesNow(log.known, MOST_RULES - len(log.known))
+        found = changes_by("calendar ours/", rules, records(*events), MARCH, MAY)
         for offset, one in enumerate(found, len(log.known)):
             log.take(*keyed(one.record), offset, MARCH)
         return [one.word for one in found]
