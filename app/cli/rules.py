@@ -45,7 +45,7 @@ Author = Annotated[str | None, typer.Option(help="Who says so. Default: who runs
 
 @dataclass(frozen=True)
 class Difference:
-    """What becomes of one rule: a word, its name, its record, and the keys that it had."""
+    """What becomes of one rule: a word, its name, its record, and the keys that it had, empty where it was not in effect."""
 
     word: str
     name: str
@@ -76,11 +76,11 @@ def apply(
 def applied(
     settings: Settings, records: Sequence[Mapping[str, Any]], again: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Write those of the records that change something, or all of them `again`, and print the difference."""
+    """Write those of the records that change something, with `again` those in effect as well, and print the difference."""
     from app.kafka import rule_topic  # loads Kafka's client
 
     differences = difference(rule_topic.read(settings).in_effect(wall_clock()), records)
-    changing = [one for one in differences if again or one.word != SAME]
+    changing = [one for one in differences if one.word != SAME or (again and one.before)]
     carried_out(settings, differences, changing, dry_run, as_json)
 
 
@@ -212,12 +212,13 @@ def remove(
 
 
 def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """What each record changes. Raises InputError where there would be too many rules."""
+    """What each record changes. One that says what has ended changes nothing. Raises InputError where there would be too many rules."""
     found = []
     for record in records:
-        before = rules.known.get(record["name"])
+        before, over = rules.known.get(record["name"]), rules.over.get(record["name"])
         now = canonical(keys_of(record_of(json.dumps(record))))
-        word = NEW if before is None else SAME if before.rule == now else CHANGED
+        same = [one for one in (before, over) if one is not None and one.rule == now]
+        word = SAME if same else NEW if before is None else CHANGED
         found.append(Difference(word, record["name"], record, "" if before is None else before.rule))
     new = sum(one.word == NEW for one in found)
     if new > rules.room:

@@ -25,7 +25,9 @@ from models.rules.rule_log import (
     Placed,
     RuleLog,
     forgotten_until,
+    has_ended,
     record_of,
+    rule_in,
     strict,
     taken,
 )
@@ -73,10 +75,13 @@ class RulesNow:
         The rules that are in effect, or will be, in the order of their names.
     room
         How many more rules jobs would take. It is less than what `known` leaves where rules have ended in this hour.
+    over
+        Those that have ended, by name, where they are the last record of it.
     """
 
     known: Mapping[str, LoggedRule]
     room: int
+    over: Mapping[str, LoggedRule]
 
 
 @dataclass(frozen=True)
@@ -93,13 +98,15 @@ class RuleTopic:
         return [one.placed for one in self.records]
 
     def in_effect(self, now: int) -> RulesNow:
-        """The rules that are in effect in the window of `now`, epoch ms, and those that will be."""
-        log, since = RuleLog(), now // self.window_ms * self.window_ms
+        """The rules that are in effect in the window of `now`, epoch ms, or of the last record if that is later, and those that will be."""
+        log, since = RuleLog(), max([now // self.window_ms * self.window_ms, *(one.since for one in self.records[-1:])])
         deque(taken(log, self.placed, self.window_ms, refused), maxlen=0)
         log.forget(forgotten_until(since, self.window_ms))
         room = MOST_RULES - len(log.known)
         log.forget(since)
-        return RulesNow({one.name: one for one in log.logged()}, room)
+        last = (rule_in(one.placed) for one in {one.name: one for one in self.records}.values())
+        over = {one.name: one for one in last if one is not None and has_ended(one.effective(), since)}
+        return RulesNow({one.name: one for one in log.logged()}, room, over)
 
     def at(self, offset: int) -> AppendedRule:
         """The record with an offset."""

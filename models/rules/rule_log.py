@@ -316,6 +316,16 @@ Placed = tuple[int, int, str, str | None]
 OnRefused = Callable[[int, str], None]  # called with the offset and the reason
 
 
+def rule_in(placed: Placed) -> LoggedRule | None:
+    """The rule that a record says, whether it is in effect or has ended; None for what is no rule, and for the end of one."""
+    offset, since, name, text = placed
+    try:
+        record = None if text is None else record_under(name, text, since)
+    except ValueError:
+        return None
+    return None if record is None or record.removed else LoggedRule(name, canonical(keys_of(record)), since, offset)
+
+
 def taken(
     log: RuleLog, records: Iterable[Placed], window_ms: int, on_refused: OnRefused = lambda offset, reason: None
 ) -> Iterator[Placed]:

@@ -23,7 +23,7 @@ from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 pytestmark = [pytest.mark.stack]
 
 CODECS = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
-RULES = '[[rules]]\nname = "night"\nhost = "db-*"\nmute = true\n[[rules]]\nname = "rack"\nhost = "web-1"\nreset = 2026-03-03T09:00:00Z\n'
+RULES = '[[rules]]\nname = "night"\nhost = "db-*"\nmute = true\n[[rules]]\nname = "rack"\nhost = "web-1"\nreset = 2126-03-03T09:00:00Z\n'
 
 
 def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: str, tmp_path: Path) -> None:
@@ -86,6 +86,8 @@ def test_rules_are_written_listed_changed_and_ended(stack: Addresses, unique: st
     assert sorted(one["does"] for one in kappa("list")["rules"]) == ["mute", "planned"]
     whole.write_text("BEGIN:VCALENDAR\nEND:VCALENDAR\n")
     assert [one["is"] for one in kappa(*options)["rules"]] == ["removed"]
+    file.write_text(RULES.replace("2126", "2026"))
+    assert [kappa("apply", str(file))["written"] for _ in range(2)] == [2, 0]
     assert rule_topic.read(settings, until=1).in_effect(wall_clock()).known.keys() == {"night"}
 
 

@@ -169,6 +169,29 @@ def test_rules_that_have_ended_are_neither_listed_nor_counted_and_make_room_when
         difference(after_it, [more])
 
 
+OVER = rule("over", mute=True, until="2026-01-05T00:30:00Z")
+RESET = rule("over", host="h-1", reset="2025-12-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("ended", [OVER, RESET])
+def test_a_rule_that_has_ended_is_not_written_again_unless_it_is_changed_or_another_record_came_last(
+    ended: dict[str, Any],
+) -> None:
+    """A reset that is written again removes what has been learnt since."""
+    other, no_rule = (MONDAY + HOUR, rule("other", mute=True)), {"name": "over"}
+    for now in (MONDAY + WINDOW, MONDAY + HOUR, MONDAY + 40 * 24 * HOUR):
+        assert words(topic_of((MONDAY, ended)).in_effect(now), ended | {"comment": "why"}) == [SAME]
+        assert words(topic_of((MONDAY, ended), other).in_effect(now), ended) == [SAME]
+    rules = topic_of((MONDAY, ended), other).in_effect(MONDAY + 2 * HOUR)
+    assert rules.known.keys() == {"other"}
+    assert words(rules, ended | {"host": "h-2"}) == [NEW]
+    for last in (rule("over", removed=True), no_rule, rule("over", mute="yes"), rule("over", mute=True, host="x")):
+        known = topic_of((MONDAY, ended), other, (MONDAY + 2 * HOUR, last)).in_effect(MONDAY + 2 * HOUR)
+        assert words(known, ended) in ([NEW], [CHANGED])
+    (found,) = difference(rules, [ended])
+    assert (found.word, found.before) == (SAME, ""), "--again writes what is in effect"
+
+
 def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> None:
     settings = load(control={"rules": (Rule(name="born", mute=True),)})
     known = after([{"record": "rule", "name": "a", "mute": True}]).known
