@@ -212,19 +212,38 @@ def remove(
 
 
 def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """What each record changes. One that says what has ended changes nothing. Raises InputError where there would be too many rules."""
+    """What each record changes. One that says what has ended changes nothing.
+
+    Raises InputError where there would be too many rules, and for one that jobs would refuse.
+    """
     found = []
     for record in records:
-        before, over = rules.known.get(record["name"]), rules.over.get(record["name"])
-        now = canonical(keys_of(record_of(json.dumps(record))))
-        same = [one for one in (before, over) if one is not None and one.rule == now]
-        word = SAME if same else NEW if before is None else CHANGED
+        before = rules.known.get(record["name"])
+        last = before or rules.over.get(record["name"])
+        keys = keys_of(record_of(json.dumps(record)))
+        word = NEW if before is None else CHANGED
+        if last is not None and last.rule == canonical(keys):
+            word = SAME
+        if word != SAME:
+            check_lasts(keys, rules.since)
         found.append(Difference(word, record["name"], record, "" if before is None else before.rule))
     new = sum(one.word == NEW for one in found)
     if new > rules.room:
         msg = f"{new} rules more than the {MOST_RULES - rules.room} that are there; wanted at most {MOST_RULES} in all: remove some first"
         raise InputError(msg)
     return found
+
+
+def check_lasts(keys: Mapping[str, Any], since: int) -> None:
+    """Raise InputError for a rule that would hold from `since` on, epoch ms, and has ended by then."""
+    try:
+        rule_from(keys, since)
+    except ValueError as error:
+        msg = (
+            f"rule {keys['name']!r} was over at {keys.get('until')}; wanted a later `until`, or a `since` before it, for replays that know "
+            "rules beforehand"
+        )
+        raise InputError(msg) from error
 
 
 def check_channels(file: Path, records: Sequence[Mapping[str, Any]], settings: Settings) -> None:

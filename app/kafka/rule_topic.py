@@ -71,6 +71,8 @@ class RulesNow:
 
     Attributes
     ----------
+    since
+        When the window begins, epoch ms, in which a record would be appended.
     known
         The rules that are in effect, or will be, in the order of their names.
     room
@@ -79,6 +81,7 @@ class RulesNow:
         Those that have ended, by name, where they are the last record of it.
     """
 
+    since: int
     known: Mapping[str, LoggedRule]
     room: int
     over: Mapping[str, LoggedRule]
@@ -106,7 +109,7 @@ class RuleTopic:
         log.forget(since)
         last = (rule_in(one.placed) for one in {one.name: one for one in self.records}.values())
         over = {one.name: one for one in last if one is not None and has_ended(one.effective(), since)}
-        return RulesNow({one.name: one for one in log.logged()}, room, over)
+        return RulesNow(since, {one.name: one for one in log.logged()}, room, over)
 
     def at(self, offset: int) -> AppendedRule:
         """The record with an offset."""

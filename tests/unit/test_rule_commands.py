@@ -173,23 +173,45 @@ OVER = rule("over", mute=True, until="2026-01-05T00:30:00Z")
 RESET = rule("over", host="h-1", reset="2025-12-01T00:00:00Z")
 
 
+OTHER = (MONDAY + HOUR, rule("other", mute=True))
+
+
 @pytest.mark.parametrize("ended", [OVER, RESET])
-def test_a_rule_that_has_ended_is_not_written_again_unless_it_is_changed_or_another_record_came_last(
-    ended: dict[str, Any],
-) -> None:
+def test_a_rule_that_has_ended_is_not_written_again(ended: dict[str, Any]) -> None:
     """A reset that is written again removes what has been learnt since."""
-    other, no_rule = (MONDAY + HOUR, rule("other", mute=True)), {"name": "over"}
     for now in (MONDAY + WINDOW, MONDAY + HOUR, MONDAY + 40 * 24 * HOUR):
-        assert words(topic_of((MONDAY, ended)).in_effect(now), ended | {"comment": "why"}) == [SAME]
-        assert words(topic_of((MONDAY, ended), other).in_effect(now), ended) == [SAME]
-    rules = topic_of((MONDAY, ended), other).in_effect(MONDAY + 2 * HOUR)
+        for topic in (topic_of((MONDAY, ended)), topic_of((MONDAY, ended), OTHER)):
+            assert words(topic.in_effect(now), ended | {"comment": "why"}) == [SAME]
+    rules = topic_of((MONDAY, ended), OTHER).in_effect(MONDAY + 2 * HOUR)
     assert rules.known.keys() == {"other"}
-    assert words(rules, ended | {"host": "h-2"}) == [NEW]
-    for last in (rule("over", removed=True), no_rule, rule("over", mute="yes"), rule("over", mute=True, host="x")):
-        known = topic_of((MONDAY, ended), other, (MONDAY + 2 * HOUR, last)).in_effect(MONDAY + 2 * HOUR)
-        assert words(known, ended) in ([NEW], [CHANGED])
     (found,) = difference(rules, [ended])
     assert (found.word, found.before) == (SAME, ""), "--again writes what is in effect"
+
+
+@pytest.mark.parametrize("ended", [OVER | {"since": "2026-01-05T00:00:00Z"}, RESET])
+def test_a_rule_that_has_ended_is_written_where_it_is_changed_or_another_record_came_later(
+    ended: dict[str, Any],
+) -> None:
+    later = MONDAY + 2 * HOUR
+    assert words(topic_of((MONDAY, ended), OTHER).in_effect(later), ended | {"host": "h-2"}) == [NEW]
+    for last in (rule("over", removed=True), {"name": "over"}, rule("over", mute="yes"), rule("over", mute=True)):
+        assert words(topic_of((MONDAY, ended), OTHER, (later, last)).in_effect(later), ended) in ([NEW], [CHANGED])
+
+
+@pytest.mark.parametrize("keys", [{"mute": True}, {"host": "h-1", "planned": True}, {"channels": ["ops"]}])
+def test_what_jobs_would_refuse_because_it_is_over_is_refused_before_it_ends_the_rule_of_its_name(
+    keys: dict[str, Any],
+) -> None:
+    over, now = rule("a", **keys, until="2026-01-05T00:30:00Z"), MONDAY + HOUR
+    why = "rule 'a' was over at 2026-01-05T00:30:00Z; wanted a later `until`, or a `since` before it"
+    for known in (topic_of(), topic_of((MONDAY, rule("a", mute=True)))):
+        rules = known.in_effect(now)
+        with pytest.raises(InputError, match=why):
+            difference(rules, [rule("b", mute=True), over])
+        for fine in (over | {"since": "2026-01-05T00:00:00Z"}, over | {"until": "2026-01-05T01:00:01Z"}):
+            (found,) = difference(rules, [fine])
+            text = json.dumps(found.record)
+            assert found.word in (NEW, CHANGED) and RuleLog().take("a", text, 1, now), "jobs take what is written"
 
 
 def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> None:

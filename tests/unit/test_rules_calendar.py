@@ -184,7 +184,7 @@ def test_the_same_calendar_changes_nothing_a_moved_event_replaces_and_a_deleted_
     log = RuleLog()
 
     def applied(*events: CalendarEvent) -> list[str]:
-        rules = RulesNow(log.known, MOST_RULES - len(log.known), {})
+        rules = RulesNow(MARCH, log.known, MOST_RULES - len(log.known), {})
         found = changes_by("calendar ours/", rules, records(*events), MARCH, MAY)
         for offset, one in enumerate(found, len(log.known)):
             log.take(*keyed(one.record), offset, MARCH)
