@@ -7,6 +7,7 @@ of its own, whose time and memory are limited; `app.cli.calendar_files` starts t
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dateutil.rrule import rruleset, rrulestr
 from icalendar import Calendar
+from icalendar.prop import TypesFactory, vDDDLists, vDDDTypes
 
 CPU_SECONDS, MEMORY = 20, 1 << 30
 MOST_STEPS = 100_000  # recurrences of a file that are gone through, those of the past included
@@ -24,6 +26,7 @@ MOST_EVENTS = 1_000  # in the span
 LONGEST_SUMMARY = 200  # characters
 READ = ("DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID")
 NOT_READ = ("EXRULE",)  # RFC 5545 has no such thing any more
+DURATION = re.compile(r"([-+]?)P(?:(\d{1,8})W)?(?:(\d{1,8})D)?(?:T(?:(\d{1,8})H)?(?:(\d{1,8})M)?(?:(\d{1,8})S)?)?")
 ALL_DAY, AT_TIME = "%Y%m%d", "%Y%m%dT%H%M%SZ"
 
 
@@ -36,6 +39,14 @@ class CalendarEvent:
     start: int
     end: int
     summary: str
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long something lasts: days of the calendar, and then time that passes."""
+
+    days: int = 0
+    passes: timedelta = timedelta()
 
 
 @dataclass(frozen=True)
@@ -65,11 +76,50 @@ class Moment:
         """Another time of the same zone."""
         return Moment(wall, self.zone, self.all_day)
 
-    def later(self, length: timedelta) -> Moment:
-        """So much later: days of the calendar for whole days, else time that passes."""
-        if self.all_day:
-            return self.at(self.wall + length)
-        return self.at((self.instant + length).astimezone(self.zone).replace(tzinfo=None))
+    def after(self, length: Length) -> int:
+        """When so much has passed since, epoch milliseconds."""
+        day = self.at(self.wall + timedelta(days=length.days))
+        return round(1000 * (day.instant + length.passes).timestamp())
+
+
+class WrittenDuration:
+    """A duration as it is written: icalendar makes 24 hours of a day, which has 23 or 25 when clocks change."""
+
+    def __init__(self, length: Length) -> None:
+        self.dt, self.params = length, dict[str, str]()
+
+    @staticmethod
+    def from_ical(text: str) -> Length:
+        """How long it is. Raises ValueError for what is no duration."""
+        found = DURATION.fullmatch(text)
+        if found is None:
+            msg = f"{shown(text)} is no duration"
+            raise ValueError(msg)
+        weeks, days, hours, minutes, seconds = (int(digits or 0) for digits in found.groups()[1:])
+        sign = -1 if found[1] == "-" else 1
+        return Length(sign * (7 * weeks + days), sign * timedelta(hours=hours, minutes=minutes, seconds=seconds))
+
+
+class WrittenDates(vDDDLists):  # type: ignore[misc]  # of icalendar only part has types
+    """Dates and periods, with durations as they are written."""
+
+    @staticmethod
+    def from_ical(text: str, timezone: str | None = None) -> list[Any]:
+        """A date each, or a begin with an end or a `Length`. Raises ValueError."""
+        found = []
+        for one in text.split(","):
+            begin, slash, lasts = one.partition("/")
+            by_length = slash and lasts.lstrip("+-").startswith("P")
+            value = vDDDTypes.from_ical(begin if by_length else one, timezone=timezone)
+            found.append((value, WrittenDuration.from_ical(lasts)) if by_length else value)
+        return found
+
+
+class CalendarAsWritten(Calendar):  # type: ignore[misc]  # of icalendar only part has types
+    """A calendar whose durations are read as they are written."""
+
+    types_factory = TypesFactory()
+    types_factory.update({"duration": WrittenDuration, "date-time-list": WrittenDates})
 
 
 @dataclass
@@ -123,7 +173,7 @@ def events_in(data: bytes, begin: int, until: int, zone: str | None = None) -> l
 
 def calendars_in(text: str) -> list[Any]:
     """The calendars of a file. Raises ValueError for none, and for one that has no end: its events would count as deleted."""
-    found = Calendar.from_ical(text, multiple=True)
+    found = CalendarAsWritten.from_ical(text, multiple=True)
     begun = sum(line.strip().upper() == "BEGIN:VCALENDAR" for line in text.splitlines())
     if not begun or begun != len(found) or any(one.name != "VCALENDAR" for one in found):
         msg = f"{begun} calendars begin, {len(found)} are whole; wanted a file with BEGIN:VCALENDAR to END:VCALENDAR"
@@ -168,17 +218,17 @@ def occurrences(same: Mapping[str, Any], zone: tzinfo, span: AskedSpan) -> Itera
         raise ValueError(msg) from error
 
 
-def within(span: AskedSpan, event: Any, recurrence: str, start: Moment, lasts: timedelta) -> Iterator[CalendarEvent]:
+def within(span: AskedSpan, event: Any, recurrence: str, start: Moment, lasts: Length) -> Iterator[CalendarEvent]:
     """The event, if it is in the span, lasts and was not cancelled."""
-    begin, end = start.ms, start.later(lasts).ms
+    begin, end = start.ms, start.after(lasts)
     if begin < min(end, span.until) and end > span.begin and str(event.get("STATUS", "")).upper() != "CANCELLED":
         yield CalendarEvent(str(event["UID"]), recurrence, begin, end, str(event.get("SUMMARY", ""))[:LONGEST_SUMMARY])
 
 
-def starts(event: Any, zone: tzinfo, span: AskedSpan) -> Iterator[tuple[Moment, timedelta]]:
+def starts(event: Any, zone: tzinfo, span: AskedSpan) -> Iterator[tuple[Moment, Length]]:
     """When the event begins that begin before the end of the span, in order, and how long it lasts then."""
     first, usual = moment(event["DTSTART"], zone), length(event, zone)
-    periods: dict[datetime, timedelta] = {}
+    periods: dict[datetime, Length] = {}
     days = rruleset()
     days.rdate(first.wall)
     for rule in listed(event.get("RRULE")):
@@ -218,24 +268,25 @@ def recurrence_rule(rule: Any, first: Moment) -> Any:
     return found.replace(until=last.replace(tzinfo=None))
 
 
-def length(event: Any, zone: tzinfo) -> timedelta:
+def length(event: Any, zone: tzinfo) -> Length:
     """How long an event lasts: until its end, for its duration, or the day that it begins on."""
     start = moment(event["DTSTART"], zone)
     if "DTEND" in event:
         end = moment(event["DTEND"], zone)
-        return end.wall - start.wall if start.all_day else end.instant - start.instant
+        whole = start.all_day and end.all_day
+        return Length((end.wall - start.wall).days) if whole else Length(passes=end.instant - start.instant)
     if "DURATION" in event:
-        lasts: timedelta = event["DURATION"].dt
+        lasts: Length = event["DURATION"].dt
         return lasts
-    return timedelta(days=1 if start.all_day else 0)
+    return Length(days=1 if start.all_day else 0)
 
 
-def period(value: Any) -> tuple[date, timedelta | None]:
+def period(value: Any) -> tuple[date, Length | None]:
     """A date of RDATE: when it begins, and how long it lasts if it says so."""
     if not isinstance(value, tuple):
         return value, None
     begin, end = value
-    return begin, end if isinstance(end, timedelta) else end - begin
+    return begin, end if isinstance(end, Length) else Length(passes=end - begin)
 
 
 def moment(prop: Any, zone: tzinfo) -> Moment:

@@ -7,7 +7,7 @@ import subprocess
 from datetime import datetime
 from pathlib import Path
 
-from app.cli.calendar_events import CPU_SECONDS, MEMORY, CalendarEvent, Moment, zone_named
+from app.cli.calendar_events import CPU_SECONDS, MEMORY, CalendarEvent, Length, Moment, zone_named
 from app.core.timestamps import iso
 from app.supervision.parent import PYTHON
 from models.core.printable import printable
@@ -68,5 +68,5 @@ def events_of_country(where: str, begin: int, until: int, zone: str | None) -> l
     found = []
     for day, summary in sorted(days.items()):
         start = Moment(datetime(day.year, day.month, day.day), place, all_day=True)  # noqa: DTZ001 - what the clock says
-        found.append(CalendarEvent(day.isoformat(), "", start.ms, start.later(day.resolution).ms, summary))
+        found.append(CalendarEvent(day.isoformat(), "", start.ms, start.after(Length(days=1)), summary))
     return [one for one in found if one.start < until and one.end > begin]

@@ -70,6 +70,43 @@ DTEND;TZID=Europe/Berlin:20260401T230000"""
     ]
 
 
+@pytest.mark.parametrize(
+    ("lasts", "end"),
+    [
+        ("P1D", "2026-03-29T10:00:00Z"),
+        ("+P1W", "2026-04-04T10:00:00Z"),
+        ("P1DT2H", "2026-03-29T12:00:00Z"),
+        ("P0DT24H", "2026-03-29T11:00:00Z"),
+        ("PT24H", "2026-03-29T11:00:00Z"),
+        ("PT1440M", "2026-03-29T11:00:00Z"),
+        ("PT86400S", "2026-03-29T11:00:00Z"),
+        ("P1DT24H", "2026-03-30T10:00:00Z"),
+    ],
+)
+def test_days_and_weeks_are_those_of_the_calendar_and_hours_those_that_pass_when_clocks_change(
+    lasts: str, end: str
+) -> None:
+    """RFC 5545, 3.3.6: the 29th of March has 23 hours in Berlin."""
+    begin = "DTSTART;TZID=Europe/Berlin:20260328T120000"
+    assert spans(ics(f"UID:1\n{begin}\nDURATION:{lasts}")) == [("2026-03-28T11:00:00Z", end)]
+    dates = f"RDATE;VALUE=PERIOD;TZID=Europe/Berlin:20260328T120000/{lasts}"
+    first = "UID:1\nDTSTART;TZID=Europe/Berlin:20260320T120000\nDURATION:PT1H"
+    assert spans(ics(f"{first}\n{dates}"))[1] == ("2026-03-28T11:00:00Z", end)
+
+
+def test_an_end_in_the_hour_that_comes_twice_is_in_the_second_one_where_so_much_has_passed() -> None:
+    event = ics("UID:1\nDTSTART;TZID=Europe/Berlin:20261025T010000\nDURATION:PT2H30M")
+    (found,) = events_in(event, ms("2026-10-20T00:00:00Z"), ms("2026-10-30T00:00:00Z"))
+    assert (iso(found.start), iso(found.end)) == ("2026-10-24T23:00:00Z", "2026-10-25T01:30:00Z")
+
+
+def test_the_end_of_an_event_is_when_it_says_and_recurrences_last_as_long() -> None:
+    begin = (
+        "DTSTART;TZID=Europe/Berlin:20260327T220000\nDTEND;TZID=Europe/Berlin:20260328T060000\nRRULE:FREQ=DAILY;COUNT=2"
+    )
+    assert [end for _, end in spans(ics(f"UID:1\n{begin}"))] == ["2026-03-28T05:00:00Z", "2026-03-29T05:00:00Z"]
+
+
 def test_whole_days_and_times_without_a_zone_are_of_the_zone_that_is_named() -> None:
     day = "UID:1\nDTSTART;VALUE=DATE:20260328\nDTEND;VALUE=DATE:20260330"
     at = "UID:2\nDTSTART:20260401T100000\nDURATION:PT30M"
@@ -129,6 +166,10 @@ BEGIN = "UID:1\nDTEND:20260401T110000Z\nDTSTART"
         (ics(f"{BEGIN}:20260401T100000Z\nRRULE:FREQ=DAILY;COUNT=3;UNTIL=20260501T000000Z"), "both COUNT and UNTIL"),
         (ics(f"{BEGIN}:20260401T100000Z\nEXRULE:FREQ=DAILY"), "a EXRULE that cannot be read"),
         (ics(f"{BEGIN}:20260401T100000Z\nRECURRENCE-ID;RANGE=THISANDFUTURE:20260401T090000Z"), "all later recurrences"),
+        (ics("UID:1\nDTSTART:20260401T100000Z\nDURATION:1 day"), "a DURATION that cannot be read"),
+        (ics("UID:1\nDTSTART:20260401T100000Z\nDURATION:P99999999W"), "event '1' cannot be read"),
+        (ics(f"UID:1\nDTSTART:20260401T100000Z\nDURATION:PT{'9' * 30}H"), "a DURATION that cannot be read"),
+        (ics(f"{BEGIN}:20260401T100000Z\nRDATE;VALUE=PERIOD:20260402T100000Z/PX"), "a RDATE that cannot be read"),
         (ics("DTSTART:20260401T100000Z"), "has no UID"),
         (ics("UID:1\nSUMMARY:x"), "cannot be read: 'DTSTART'"),
         (ics(*(f"UID:{i}\nDTSTART;VALUE=DATE:20260401" for i in range(1_001))), "more than 1000 events"),
