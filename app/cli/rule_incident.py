@@ -81,16 +81,19 @@ def selectors(series: Sequence[Series]) -> list[dict[str, str]]:
     hosts: dict[tuple[tuple[str, str], ...], set[str]] = {}
     for one in series:
         hosts.setdefault(tuple(sorted(parts_of(one).items())), set()).add(one.host)
-    return [
-        {"host": pattern} | dict(parts) for parts, own in sorted(hosts.items()) for pattern in patterns_of(sorted(own))
-    ]
+    return [place | dict(parts) for parts, own in sorted(hosts.items()) for place in places_of(own)]
 
 
 def parts_of(series: Series) -> dict[str, str]:
     """The patterns of a series without its host. Labels of a metric are left out, so that all are matched."""
-    found = {"kind": series.kind, "service": series.service, "metric": series.metric.partition("{")[0]}
+    found = {"kind": series.kind, "service": series.service, "metric": series.metric.partition("{")[0] or series.metric}
     found |= {"level": series.level, "template": series.template_id}
     return {part: literal(text) for part, text in found.items() if text}
+
+
+def places_of(hosts: set[str]) -> list[dict[str, str]]:
+    """The patterns of the hosts of series; without a host where they are of the whole fleet."""
+    return [{"host": pattern} for pattern in patterns_of(sorted(hosts - {""}))] if any(hosts) else [{}]
 
 
 def patterns_of(hosts: Sequence[str]) -> list[str]:

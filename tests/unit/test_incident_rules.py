@@ -67,6 +67,32 @@ def test_a_name_is_never_a_pattern(name: str) -> None:
         assert {one for one in own | others if any(rule.selector.matches(one) for rule in found)} == own
 
 
+EVERY = [
+    "gauge/h-1//cpu",
+    "gauge/h-1/web/cpu",
+    "gauge/h-2//cpu",
+    "counter/h-1//cpu",
+    "gauge/h-1//{a=b}",
+    "logs/h-1//",
+    "logs/h-1//info",
+    "logs/h-1/web/info",
+    "template/h-1//info/aa",
+    "template/h-1/web/info/aa",
+    "service/h-1/",
+    "service/h-1/web",
+    "host/h-1",
+    "host/h-2",
+    "fleet///hosts in shard 3",
+    "fleet///hosts in shard 4",
+]
+
+
+@pytest.mark.parametrize("name", [one for one in EVERY if one.startswith(("fleet", "host"))])
+def test_a_mute_is_of_the_series_alone_whatever_parts_it_lacks(name: str) -> None:
+    (found,) = rules(MUTE, INCIDENT | {"series": [name], "host": []})
+    assert list(filter(found.selector.matches, EVERY)) == [name]
+
+
 def test_a_mute_may_have_an_end() -> None:
     assert {rule.until for rule in rules(MUTE, INCIDENT, None, "2026-02-05T10:00:00Z")} == {"2026-02-05T10:00:00Z"}
 
