@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.core.series import Series, parse
+from models.core.series import PARTS, Series, parse
 from models.records.records import MOST_COMMENT, RuleRecord
 from models.rules.rule import REGEX, literal
 from models.rules.rule_log import MOST_REGEX
@@ -86,9 +86,9 @@ def selectors(series: Sequence[Series]) -> list[dict[str, str]]:
 
 def parts_of(series: Series) -> dict[str, str]:
     """The patterns of a series without its host. Labels of a metric are left out, so that all are matched."""
-    found = {"kind": series.kind, "service": series.service, "metric": series.metric.partition("{")[0] or series.metric}
-    found |= {"level": series.level, "template": series.template_id}
-    return {part: literal(text) for part, text in found.items() if text}
+    texts = {"service": series.service, "metric": series.metric.partition("{")[0] or series.metric}
+    texts |= {"level": series.level, "template": series.template_id}
+    return {"kind": series.kind} | {part: literal(texts[part]) for part in PARTS[series.kind] if part in texts}
 
 
 def places_of(hosts: set[str]) -> list[dict[str, str]]:

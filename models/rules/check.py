@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from models.core.series import parse
 from models.records.records import INFO
 from models.rules.route import Route
-from models.rules.rule import NUMBERS, SELECTED, Rule, SeriesParts
+from models.rules.rule import NUMBERS, Rule, SeriesParts
 
 EXAMPLES = 3
 # Kinds of series that a key has an effect on; the other keys have one on all.
@@ -80,7 +80,7 @@ def explained(rule: Rule, number: int, matched: set[str]) -> Explained:
 def selected(rule: Rule | Route) -> str:
     """Which series a rule selects, or which incidents a route, in words."""
     if isinstance(rule, Rule):
-        parts = [f"{part}={text}" for part in SELECTED if (text := getattr(rule, part)) is not None]
+        parts = [f"{part}={text}" if text else f"no {part}" for part, text in rule.selected.items()]
         return " ".join(parts) or "all"
     given: dict[str, str | None] = {"host": rule.host, "service": rule.service}
     given |= {f"labels.{name}": text for name, text in rule.labels.items()}

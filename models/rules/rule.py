@@ -33,6 +33,7 @@ HOURS = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)")
 DAY_MINUTES = 1440
 FIRST_YEAR, LAST_YEAR = 1970, 2200
 SELECTED = ("host", "service", "metric", "level", "template", "kind")
+MAY_LACK = ("service", "level")  # parts that a series may lack whose kind can have them
 REGEX = "re:"
 BARE_METRIC, TEXT = "metric without labels", "text of the template"  # parts that a name has besides
 OF_MACHINES = ("localtime", "posixrules")  # each machine has its own: results would depend on it
@@ -42,7 +43,9 @@ Instant = str | datetime | None
 
 
 class Selector:
-    """Patterns by part of a series' name; all must match, and a series that lacks a part does not match a pattern for it.
+    """Patterns by part of a series' name; all must match.
+
+    A series that lacks a part matches the empty pattern for it and no other, and none where its kind has no such part.
 
     A pattern is a glob (`*`, `?`, `[abc]`), or after `re:` a regular expression of RE2, for the whole of the part. Case matters. A
     glob for a metric without `{` matches any labels. A pattern for a template is compared with its id and with the beginning
@@ -76,31 +79,33 @@ class SeriesParts:
     def __init__(self, series: Sequence[Series], texts: Sequence[str | None]) -> None:
         """`texts` are the beginnings of their templates, None where there is none."""
         self._series, self._texts = series, texts
-        self._parts: dict[str, tuple[list[str], Ints]] = {}
+        self._parts: dict[str, tuple[list[str | None], Ints]] = {}
 
     def __len__(self) -> int:
         return len(self._series)
 
     def fitting(self, part: str, pattern: Matcher) -> Bools:
-        """Which series have the part and match a pattern for it, `(n,)`."""
+        """Which series match a pattern for the part, `(n,)`."""
         if part not in self._parts:
             texts = self._texts_of(part)
             distinct = dict.fromkeys(texts)
             places = {text: at for at, text in enumerate(distinct)}
             self._parts[part] = list(distinct), np.array([places[text] for text in texts], dtype=np.int64)
         known, at = self._parts[part]
-        fits = np.array([bool(text) for text in known], dtype=bool) & pattern.of(known)
+        may = np.array([bool(text) or (text is not None and pattern.empty) for text in known], dtype=bool)
+        fits = may & pattern.of([text or "" for text in known])
         found: Bools = fits[at]
         return found
 
-    def _texts_of(self, part: str) -> list[str]:
-        """The texts of a part, empty where a series has none."""
+    def _texts_of(self, part: str) -> list[str | None]:
+        """The texts of a part: empty where a series has none, None where its kind has no such part."""
         if part == BARE_METRIC:
-            return [one.metric.partition("{")[0] for one in self._series]
+            return [one.metric.partition("{")[0] or None for one in self._series]
         if part == TEXT:
             pairs = zip(self._series, self._texts, strict=True)
-            return [text if one.template_id and text else "" for one, text in pairs]
-        return [getattr(one, "template_id" if part == "template" else part) for one in self._series]
+            return [(one.template_id and text) or None for one, text in pairs]
+        name = "template_id" if part == "template" else part
+        return [getattr(one, name) or ("" if part in PARTS[one.kind] else None) for one in self._series]
 
 
 class Matcher:
@@ -112,6 +117,7 @@ class Matcher:
 
     def __init__(self, part: str, text: str) -> None:
         """Raises ValueError for a malformed pattern."""
+        self.empty = not text
         self._glob = None if text.startswith(REGEX) else re.compile(fnmatch.translate(text))
         expression = text.removeprefix(REGEX)
         self._whole = rf"\A(?:{expression})\z"
@@ -144,10 +150,10 @@ def literal(text: str) -> str:
 def check_selected(patterns: Mapping[str, str]) -> None:
     """Raise ValueError for patterns that no series can match: a kind or level that there is none of, or parts that no kind has together."""
     for part, known in {"kind": SERIES_KINDS, "level": LEVELS}.items():
-        if part in patterns and not any(map(Matcher(part, patterns[part]), known)):
+        if patterns.get(part) and not any(map(Matcher(part, patterns[part]), known)):
             msg = f"{part} is {patterns[part]!r}, which no series has; there are {', '.join(known)}"
             raise ValueError(msg)
-    check_filled(patterns)
+    check_filled({part: text for part, text in patterns.items() if text or part not in MAY_LACK})
     kind = Matcher("kind", patterns.get("kind", "*"))
     parts = [part for part in patterns if part != "kind"]
     if not any(kind(name) and set(parts) <= set(own) for name, own in PARTS.items()):

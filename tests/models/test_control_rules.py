@@ -72,6 +72,15 @@ def test_a_long_window_counts_by_its_first_and_its_last_moment() -> None:
         ({"metric": "a/b"}, "gauge/h//a%2Fb", None, True),
         ({"metric": "*"}, "logs/h/web/info", None, False),  # a series without the part is not meant
         ({"service": "*"}, "gauge/h//cpu", None, False),
+        ({"service": "re:.*"}, "gauge/h//cpu", None, False),
+        ({"service": ""}, "gauge/h//cpu", None, True),
+        ({"service": ""}, "service/h/", None, True),
+        ({"service": ""}, "gauge/h/web/cpu", None, False),
+        ({"service": ""}, "host/h", None, False),  # a kind that has no services
+        ({"service": ""}, "fleet///hosts in shard 1", None, False),
+        ({"level": ""}, "logs/h//", None, True),
+        ({"level": ""}, "logs/h//info", None, False),
+        ({"level": ""}, "gauge/h//cpu", None, False),
         ({"level": "error", "kind": "logs"}, "logs/h/web/error", None, True),
         ({"level": "error", "kind": "logs"}, "template/h/web/error/00aa", "x", False),
         ({"template": "00aa"}, "template/h/web/error/00aa", "lost <*>", True),

@@ -87,10 +87,16 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("name", [one for one in EVERY if one.startswith(("fleet", "host"))])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_mute_is_of_the_series_alone_whatever_parts_it_lacks(name: str) -> None:
     (found,) = rules(MUTE, INCIDENT | {"series": [name], "host": []})
     assert list(filter(found.selector.matches, EVERY)) == [name]
+
+
+def test_a_mute_of_several_series_is_of_each_of_them_and_of_nothing_else() -> None:
+    for chosen in (EVERY[::2], EVERY[1::2], EVERY):
+        found = rules(MUTE, INCIDENT | {"series": chosen, "host": []})
+        assert [name for name in EVERY if any(rule.selector.matches(name) for rule in found)] == chosen
 
 
 def test_a_mute_may_have_an_end() -> None:

@@ -117,6 +117,9 @@ def test_what_is_in_effect_as_the_file_has_it_is_not_written_again(tmp_path: Pat
         ('[[rules]]\nname = "a"\nmute = true\nkind = "gage"', "kind is 'gage', .* there are gauge, counter"),
         ('[[rules]]\nname = "a"\nmute = true\nhost = ""', "host is empty"),
         ('[[rules]]\nname = "a"\nmute = true\nhost = "re:"', "host is empty"),
+        ('[[rules]]\nname = "a"\nmute = true\nservice = "re:"', "service is empty"),
+        ('[[rules]]\nname = "a"\nmute = true\nkind = ""', "kind is empty"),
+        ('[[rules]]\nname = "a"\nmute = true\nkind = "host"\nservice = ""', "no series of kind 'host' has service"),
         (
             '[[rules]]\nname = "a"\nmute = true\nmetric = "m"\nlevel = "info"',
             "no series has metric and level; there are",
