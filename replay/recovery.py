@@ -270,7 +270,7 @@ def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
     """Savepoints from which the version could begin again, the newest first: of its own, and that it began from."""
     home = savepoint_folder.home_of(settings.home)
     folders = [home / name for name in savepoint_folder.names(settings.home)]
-    folders += [settings.checkpoint(name) for name in ("begin", "begin.draft")]
+    folders += [settings.checkpoint(name) for name in ("begin", start_position.DRAFT)]
     if elsewhere is not None:
         folders += [path for path in sorted(elsewhere.iterdir()) if path.is_dir()]
     replayed = replay_manifest.read(settings)

@@ -34,6 +34,7 @@ LOG_MARKS = log_marks.FOLDER
 # What is about the log as it was, beside the checkpoints of jobs.
 NOTES = ("begin", "begin.json", LOG_MARKS, violations.FILE, data_loss.GAPS)
 RECOVERY = "recovery.json"
+DRAFT = "begin.draft"  # a savepoint that is about to become `begin`
 NO_WINDOW = -1
 ASIDE = ".replaced-"  # and a number: beside the folder of a version's checkpoints
 JOBS_WITH_STATE = ("extract", "detect", "correlate")
@@ -161,8 +162,10 @@ def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str
         "offsets": by_topic(first | own_ends(settings)),
     }
     write_json_durably(home / RECOVERY, begin)
-    draft = settings.checkpoint("begin.draft")
-    if folder is not None:
+    draft = settings.checkpoint(DRAFT)
+    if folder is None:
+        shutil.rmtree(draft, ignore_errors=True)
+    elif not same_folder(folder, draft):  # else an interrupted recovery has linked it
         link_tree(folder, draft)  # before anything is moved: it may be the one that the version began from
     kept = [settings.configuration_file.name] if configuration is not None else []
     aside = set_aside(settings, (*jobs_with_checkpoint(settings), *NOTES, *kept))
@@ -278,8 +281,19 @@ def folders_aside(settings: Settings) -> list[Path]:
     )
 
 
+def same_folder(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one folder that is there."""
+    return one.exists() and other.exists() and one.samefile(other)
+
+
 def link_tree(folder: Path, into: Path) -> None:
-    """Copy a folder of files that never change: as links where the file system has them."""
+    """Copy a folder of files that never change: as links where the file system has them. What was at `into` is removed first.
+
+    Raises ValueError where both are the same folder.
+    """
+    if same_folder(folder, into):
+        msg = f"{folder} cannot be linked to itself"
+        raise ValueError(msg)
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     for file in folder.iterdir():
