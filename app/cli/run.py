@@ -137,7 +137,7 @@ def run_jobs(
         if parent.history.restarts:  # it was there before
             raise ServiceUnavailable(str(error)) from error
         raise
-    set_start_position(serving.to_run(settings) if follow else settings, position[0], replace=position[1])
+    set_start_position(settings, position[0], replace=position[1], follow=follow)
     parent.positioned()
     with stopped_by_signals() as stopping:
         beats = heartbeats and "extract" in selection.names
@@ -228,26 +228,29 @@ def write_stacks_when_asked(file: Path) -> None:
     faulthandler.register(signal.SIGUSR1, file=file.open("a", encoding="utf-8"), all_threads=True)
 
 
-def set_start_position(settings: Settings, savepoint: str | None, *, replace: bool) -> None:
+def set_start_position(settings: Settings, savepoint: str | None, *, replace: bool, follow: bool = False) -> None:
     """Note where jobs without a checkpoint begin: after a savepoint, else where the version's replay ended.
 
-    `savepoint` is its name, or `REPLAY:VERSION`. Raises InputError for a savepoint that cannot be used, and where another process runs the
-    jobs whose checkpoints would be set aside.
+    `savepoint` is its name, or `REPLAY:VERSION`. With `follow` it is about the version that serves. Raises InputError for a savepoint that
+    cannot be used, and where another process runs the jobs whose checkpoints would be set aside.
     """
     from app.versions import locks, start_position  # loads Kafka's client
 
+    own = serving.to_run(settings) if follow else settings
     if savepoint is not None:
+        # Of what a version that serves keeps, new checkpoints may have another number of Spark's partitions.
+        own = own.model_copy(update={"spark": settings.spark})
         kind, _, name = savepoint.partition(":")
         folder = (
             replay_manifest.last_savepoint(settings.model_copy(update={"version": name}))
             if name
             else savepoint_folder.find(settings.home, kind)
         )
-        with locks.only_here(settings, start_position.JOBS_WITH_STATE):
-            start_position.start_from(settings, folder, replace=replace)
+        with locks.only_here(own, start_position.JOBS_WITH_STATE):
+            start_position.start_from(own, folder, replace=replace)
         report(f"beginning after savepoint {savepoint}")
     elif replace:
         msg = "--replace is for --savepoint, which is not given"
         raise InputError(msg)
     else:
-        start_position.start_after_replay(settings, report)
+        start_position.start_after_replay(own, report)

@@ -94,11 +94,7 @@ def read_pinned(settings: Settings) -> dict[str, Any] | None:
 
 
 def pinned_or_replayed(settings: Settings) -> dict[str, Any] | None:
-    """The configuration that the settings' version began with, by its jobs, else by its replay; None if it never began.
-
-    Where jobs are about to start after a replay, the file beside their checkpoints is written again: until then the
-    configuration of the replay counts.
-    """
+    """The configuration that the settings' version began with, by its jobs, else by its replay; None if it never began."""
     own = read_pinned(settings)
     if own is not None:
         return own

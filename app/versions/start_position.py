@@ -25,6 +25,7 @@ from app.kafka.input_offsets import input_partitions, input_topics, offsets_afte
 from app.kafka.offset_ranges import offset_ranges
 from app.kafka.partitions import Offsets, by_topic
 from app.versions import replay_manifest, violations
+from app.versions.pinned_configuration import configuration_of, pin_configuration
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
@@ -86,7 +87,7 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
     Parameters
     ----------
     settings
-        Those of the version. Its jobs must not be running.
+        Those of the version, with the configuration that it is to have from here on. Its jobs must not be running.
     folder
         The savepoint.
     replace
@@ -115,7 +116,8 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
         raise InputError(msg)
     topics.create(settings)
     offsets = by_topic(first_offsets_after(settings, savepoint.watermark) | own_ends(settings))
-    set_aside(settings, (*there, *NOTES, settings.configuration_file.name))
+    keep_aside(settings, set_aside(settings, (*there, *NOTES)))
+    write_json_durably(settings.configuration_file, configuration_of(settings))
     link_tree(folder, settings.checkpoint("begin"))
     write_json_durably(
         checkpoint_home(settings) / "begin.json",
@@ -167,8 +169,7 @@ def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str
         shutil.rmtree(draft, ignore_errors=True)
     elif not same_folder(folder, draft):  # else an interrupted recovery has linked it
         link_tree(folder, draft)  # before anything is moved: it may be the one that the version began from
-    kept = [settings.configuration_file.name] if configuration is not None else []
-    aside = set_aside(settings, (*jobs_with_checkpoint(settings), *NOTES, *kept))
+    aside = set_aside(settings, (*jobs_with_checkpoint(settings), *NOTES))
     if folder is not None:
         draft.replace(settings.checkpoint("begin"))
     if configuration is not None:
@@ -239,13 +240,14 @@ def first_offsets_after(settings: Settings, watermark: int) -> Offsets:
 def start_after_replay(settings: Settings, report: Report = silent) -> None:
     """Let a version that was replayed and never ran start where its replay ended. Any other is left as it is.
 
-    Raises InputError for a replay that is not complete.
+    Raises InputError for a replay that is not complete, and where the settings are not those that it began with.
     """
     if settings.version == "live" or jobs_with_checkpoint(settings) or start_position(settings) is not None:
         return
     manifest = replay_manifest.read(settings)
     if manifest is not None:
         manifest.check_complete()
+        pin_configuration(settings)
         start_from(settings, replay_manifest.folder_of(settings) / manifest.last_state)
         report("going on where the version's replay ended")
 
@@ -271,6 +273,13 @@ def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:
     for changed in (folder, aside, folder.parent):
         sync_to_disk(changed)
     return aside
+
+
+def keep_aside(settings: Settings, aside: Path | None) -> None:
+    """Copy the version's configuration to the checkpoints that were moved aside, before another one replaces it."""
+    file = settings.configuration_file
+    if aside is not None and file.exists():
+        shutil.copyfile(file, aside / file.name)
 
 
 def folders_aside(settings: Settings) -> list[Path]:

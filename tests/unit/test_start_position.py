@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.small_savepoints import save, without_broker
+from support.small_savepoints import NOON, save, without_broker
 
-from app.core.settings import Settings
-from app.versions import start_position
+from app.cli.run import set_start_position
+from app.core.settings import Settings, SparkSettings, TopicSettings
+from app.versions import replay_manifest, serving, start_position
+from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
+from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
+from app.versions.serving import Serving
 from app.versions.start_position import link_tree, set_back
+from models.incidents.parameters import CorrelationParameters
+from pipelines.errors import InputError
 from pipelines.state import savepoint_format
 from replay.recovery import starts_of
 
@@ -74,3 +82,62 @@ def test_a_folder_is_not_linked_to_itself(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="itself"):
             link_tree(tmp_path / "own", tmp_path / into)
     assert (tmp_path / "own" / "file").read_text() == "content"
+
+
+# --- with which configuration
+
+
+def promoted(settings: Settings, **changed: Any) -> Settings:
+    """Settings of a deployment in which `v2` serves, which has begun with other parameters and was replayed before."""
+    own = settings.model_copy(update={"correlation": CorrelationParameters(max_episodes=7)})
+    pin_configuration(own)
+    part = Slice(None, NOON, {}, {})
+    result = SliceResult({}, {kind: {"records": 0, "digest": "0"} for kind in RESULT_KINDS}, 1.0)
+    replay_manifest.write(
+        own, ReplayManifest("v2", "0.1.0", {}, configuration_of(own), {}, None, part, (part,), (result,))
+    )
+    serving.write(own.home, Serving().then("v2", NOON))
+    save(own.home / "savepoints" / "before", own)
+    return Settings(home=settings.home, **changed)
+
+
+def test_a_version_that_serves_keeps_its_parameters_when_it_begins_again_after_a_savepoint(settings: Settings) -> None:
+    deployment = promoted(settings)
+    set_start_position(deployment, "before", replace=True, follow=True)
+    found = serving.to_run(deployment)
+    assert (found.version, found.correlation.max_episodes) == ("v2", 7)
+    assert read_pinned(found) == configuration_of(found)
+    pin_configuration(found)  # as its jobs do when they start
+    check_begins_after(found, NOON)
+
+
+def test_a_version_that_serves_takes_other_numbers_of_partitions_when_it_begins_again(settings: Settings) -> None:
+    deployment = promoted(
+        settings, spark=SparkSettings(shuffle_partitions=9), topics=TopicSettings(telemetry_partitions=5)
+    )
+    set_start_position(deployment, "before", replace=True, follow=True)
+    found = serving.to_run(deployment)
+    assert (found.spark.shuffle_partitions, found.correlation.max_episodes) == (9, 7)
+    pin_configuration(found)
+    kept = settings.home / "checkpoints" / "v2.replaced-1" / "configuration.json"
+    assert json.loads(kept.read_text())["spark"] == {"shuffle_partitions": settings.spark.shuffle_partitions}
+
+
+def test_a_version_that_was_replayed_does_not_start_under_other_settings(settings: Settings) -> None:
+    """Its jobs go on where the replay ended: results of two configurations would lie in the same topics."""
+    for job in JOBS:
+        settings.checkpoint(job).rmdir()
+    promoted(settings)
+    save(replay_manifest.folder_of(settings) / "state" / "0000", settings)
+    with pytest.raises(InputError, match=r"began with correlation.max_episodes = 7, the settings say 200"):
+        set_start_position(settings, None, replace=False)
+    assert start_position.start_position(settings) is None
+    own = settings.model_copy(update={"correlation": CorrelationParameters(max_episodes=7)})
+    set_start_position(own, None, replace=False)
+    check_begins_after(own, NOON)
+
+
+def test_a_version_that_is_named_begins_again_after_a_savepoint_as_the_settings_say(settings: Settings) -> None:
+    promoted(settings)
+    set_start_position(settings, "before", replace=True)
+    assert read_pinned(settings) == configuration_of(settings)
