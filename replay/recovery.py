@@ -179,7 +179,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     gaps = gaps_of({job: path for job, path in jobs.items() if job not in damages}, settings)
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
     if start_position.interrupted(settings):
-        problems.append("an earlier `kappa recover` was interrupted")
+        problems.append("an earlier `kappa recover`, or a start after a savepoint, was interrupted")
     index_topics = {
         settings.topic(kind) for kind in (*topics.INDEXED, "scores", "labels", topics.DELIVERIES, topics.EARLY)
     }
@@ -270,7 +270,9 @@ def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
     """Savepoints from which the version could begin again, the newest first: of its own, and that it began from."""
     home = savepoint_folder.home_of(settings.home)
     folders = [home / name for name in savepoint_folder.names(settings.home)]
-    folders += [settings.checkpoint(name) for name in ("begin", start_position.DRAFT)]
+    folders.append(settings.checkpoint("begin"))
+    if start_position.interrupted(settings):
+        folders.append(settings.checkpoint(start_position.DRAFT))
     if elsewhere is not None:
         folders += [path for path in sorted(elsewhere.iterdir()) if path.is_dir()]
     replayed = replay_manifest.read(settings)

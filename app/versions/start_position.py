@@ -2,7 +2,7 @@
 
     home/checkpoints/VERSION/begin.json    which savepoint, and the offsets from which each topic is read
     home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
-    home/checkpoints/VERSION/recovery.json only while `kappa recover` sets a version back: no job starts before it has ended
+    home/checkpoints/VERSION/recovery.json only while a version is set back: no job starts before that has ended
 
 From a savepoint, the inputs are read from the first record that may belong to a window after it, and the pipeline's own
 topics from where they end now: what follows comes from the new jobs alone.
@@ -61,7 +61,10 @@ def checkpoint_home(settings: Settings) -> Path:
 def start_position(settings: Settings) -> StartPosition | None:
     """Where the jobs of the settings' version start; None for the beginning of the log."""
     if interrupted(settings):
-        msg = f"`kappa recover` of version {settings.version} was interrupted; run it again before its jobs"
+        msg = (
+            f"`kappa recover` of version {settings.version}, or its start after a savepoint, was interrupted; run it again, or `kappa recover`, "
+            "before its jobs"
+        )
         raise InputError(msg)
     kept = read_json_object(checkpoint_home(settings) / "begin.json", "`kappa recover` writes another one")
     if kept is None:
@@ -72,12 +75,12 @@ def start_position(settings: Settings) -> StartPosition | None:
 
 
 def interrupted(settings: Settings) -> bool:
-    """Whether `kappa recover` of the version was interrupted while it set checkpoints aside."""
+    """Whether a command was interrupted while it set the checkpoints of the version aside."""
     return (checkpoint_home(settings) / RECOVERY).exists()
 
 
 def mark_recovery(settings: Settings) -> None:
-    """Let no job of the version start before `kappa recover` has ended."""
+    """Let no job of the version start before it has been set back."""
     write_json_durably(checkpoint_home(settings) / RECOVERY, {})
 
 
@@ -116,13 +119,8 @@ def start_from(settings: Settings, folder: Path, *, replace: bool = False) -> St
         raise InputError(msg)
     topics.create(settings)
     offsets = by_topic(first_offsets_after(settings, savepoint.watermark) | own_ends(settings))
-    keep_aside(settings, set_aside(settings, (*there, *NOTES)))
-    write_json_durably(settings.configuration_file, configuration_of(settings))
-    link_tree(folder, settings.checkpoint("begin"))
-    write_json_durably(
-        checkpoint_home(settings) / "begin.json",
-        {**savepoint.record(), "savepoint": savepoint.name, "offsets": offsets},
-    )
+    begin = {**savepoint.record(), "savepoint": savepoint.name, "offsets": offsets}
+    begin_anew(settings, folder, begin, configuration_of(settings))
     found = start_position(settings)
     if found is None:
         msg = f"{checkpoint_home(settings) / 'begin.json'} has vanished; is something else using this home?"
@@ -149,7 +147,6 @@ def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str
     Path or None
         Where the checkpoints were moved; None where there was nothing.
     """
-    home = checkpoint_home(settings)
     topics.create(settings)
     savepoint = None if folder is None else check_savepoint(settings, folder)
     with open_consumer(settings) as consumer:
@@ -163,17 +160,43 @@ def set_back(settings: Settings, folder: Path | None, configuration: Mapping[str
         "savepoint": None if savepoint is None else savepoint.name,
         "offsets": by_topic(first | own_ends(settings)),
     }
-    write_json_durably(home / RECOVERY, begin)
-    draft = settings.checkpoint(DRAFT)
+    return begin_anew(settings, folder, begin, configuration)
+
+
+def begin_anew(
+    settings: Settings, folder: Path | None, begin: Mapping[str, Any], configuration: Mapping[str, Any] | None
+) -> Path | None:
+    """Move a version's checkpoints aside, and note where its jobs begin. Where that is interrupted, no job starts before it is done again.
+
+    Parameters
+    ----------
+    settings
+        Those of the version. Its jobs must not be running.
+    folder
+        The savepoint to begin from; None for none.
+    begin
+        The content of `begin.json`.
+    configuration
+        What the version has from here on; None for what it has.
+
+    Returns
+    -------
+    Path or None
+        Where the checkpoints were moved; None where there was nothing.
+    """
+    home, draft, file = checkpoint_home(settings), settings.checkpoint(DRAFT), settings.configuration_file
     if folder is None:
         shutil.rmtree(draft, ignore_errors=True)
-    elif not same_folder(folder, draft):  # else an interrupted recovery has linked it
+    elif not same_folder(folder, draft):  # else it was linked before an interruption
         link_tree(folder, draft)  # before anything is moved: it may be the one that the version began from
+    mark_recovery(settings)
     aside = set_aside(settings, (*jobs_with_checkpoint(settings), *NOTES))
     if folder is not None:
         draft.replace(settings.checkpoint("begin"))
     if configuration is not None:
-        write_json_durably(settings.configuration_file, configuration)
+        if aside is not None and file.exists():
+            shutil.copyfile(file, aside / file.name)
+        write_json_durably(file, configuration)  # in the place of the one before: there is no moment without
     write_json_durably(home / "begin.json", begin)
     (home / RECOVERY).unlink()
     sync_to_disk(home)
@@ -242,7 +265,7 @@ def start_after_replay(settings: Settings, report: Report = silent) -> None:
 
     Raises InputError for a replay that is not complete, and where the settings are not those that it began with.
     """
-    if settings.version == "live" or jobs_with_checkpoint(settings) or start_position(settings) is not None:
+    if settings.version == "live" or start_position(settings) is not None or jobs_with_checkpoint(settings):
         return
     manifest = replay_manifest.read(settings)
     if manifest is not None:
@@ -273,13 +296,6 @@ def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:
     for changed in (folder, aside, folder.parent):
         sync_to_disk(changed)
     return aside
-
-
-def keep_aside(settings: Settings, aside: Path | None) -> None:
-    """Copy the version's configuration to the checkpoints that were moved aside, before another one replaces it."""
-    file = settings.configuration_file
-    if aside is not None and file.exists():
-        shutil.copyfile(file, aside / file.name)
 
 
 def folders_aside(settings: Settings) -> list[Path]:

@@ -141,3 +141,50 @@ def test_a_version_that_is_named_begins_again_after_a_savepoint_as_the_settings_
     promoted(settings)
     set_start_position(settings, "before", replace=True)
     assert read_pinned(settings) == configuration_of(settings)
+
+
+# --- what an interruption leaves
+
+
+def names(settings: Settings) -> set[str]:
+    """What is beside the checkpoints."""
+    return {path.name for path in start_position.checkpoint_home(settings).iterdir()}
+
+
+def test_where_the_savepoint_cannot_be_linked_nothing_has_changed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(settings.home / "savepoints" / "before", settings)
+    pin_configuration(settings)
+    refuse_step(monkeypatch, "link_or_copy")
+    with pytest.raises(OSError, match="No space"):
+        set_start_position(settings, "before", replace=True)
+    assert names(settings) >= {*JOBS, "configuration.json"}
+    assert start_position.start_position(settings) is None
+
+
+@pytest.mark.parametrize(("step", "number"), [("set_aside", 1), ("write_json_durably", 2), ("write_json_durably", 3)])
+def test_a_version_that_was_half_set_back_does_not_start_before_that_has_ended(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, step: str, number: int
+) -> None:
+    """Not at the beginning of the log, nor under another configuration."""
+    deployment = promoted(settings)
+    with monkeypatch.context() as full:
+        refuse_step(full, step, number)
+        with pytest.raises(OSError, match="No space"):
+            set_start_position(deployment, "before", replace=True, follow=True)
+    for start in (start_position.start_position, start_position.start_after_replay):
+        with pytest.raises(InputError, match="run it again"):
+            start(settings)
+    set_start_position(deployment, "before", replace=True, follow=True)
+    check_begins_after(settings, NOON)
+    assert serving.to_run(deployment).correlation.max_episodes == 7
+
+
+def test_the_same_savepoint_can_be_begun_from_again_and_again(settings: Settings) -> None:
+    save(settings.home / "savepoints" / "before", settings)
+    for _ in range(3):
+        set_start_position(settings, "before", replace=True)
+        check_begins_after(settings, NOON)
+        settings.checkpoint("detect").mkdir()
+    assert savepoint_format.verify(settings.home / "savepoints" / "before") == []
