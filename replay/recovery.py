@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
 from app.core.settings import INPUTS, Settings
 from app.core.timestamps import iso, iso_or, wall_clock
@@ -45,6 +46,8 @@ SAME = (
     "control",
     "correlation",
 )  # of the configuration: what the state and results depend on
+
+CONFIGURATION = "configuration.json"  # the name of `Settings.configuration_file`
 
 # Takes a savepoint of the version's checkpoints under a name; returns its folder.
 TakeSavepoint = Callable[[Settings, str], Path]
@@ -87,13 +90,14 @@ class LogState:
 class RecoveryPlan:
     """What is wrong with a version, and what is to be done about it.
 
-    `problems`     sentences; empty: nothing is wrong.
-    `mend`         checkpoints that can be mended, by job.
-    `start`        where the version begins again; None: its checkpoints stay.
-    `take`         whether a savepoint is taken of the checkpoints first, to begin after.
-    `reset_index`  whether `index` reads its topics anew from their beginning.
-    `losses`       what cannot be brought back.
-    `unreadable`   files of settings that are moved aside.
+    `problems`       sentences; empty: nothing is wrong.
+    `mend`           checkpoints that can be mended, by job.
+    `start`          where the version begins again; None: its checkpoints stay.
+    `take`           whether a savepoint is taken of the checkpoints first, to begin after.
+    `reset_index`    whether `index` reads its topics anew from their beginning.
+    `losses`         what cannot be brought back.
+    `unreadable`     files of settings that are moved aside.
+    `configuration`  what the version began with, where the file of it is among them; None where nothing else says so.
     """
 
     problems: tuple[str, ...] = ()
@@ -103,11 +107,12 @@ class RecoveryPlan:
     reset_index: bool = False
     losses: tuple[Loss, ...] = ()
     unreadable: tuple[Path, ...] = ()
+    configuration: Mapping[str, Any] | None = None
 
     @property
     def steps(self) -> list[str]:
         """What is to be done, a sentence each."""
-        found = [f"move {file} aside" for file in self.unreadable]
+        found = [f"move {file} aside{self._instead(file)}" for file in self.unreadable]
         found += [
             f"mend the checkpoint of {job}: {len(damage.aside)} files are moved aside"
             for job, damage in self.mend.items()
@@ -124,6 +129,13 @@ class RecoveryPlan:
                 "move the checkpoint of index aside: it writes all that its topics hold once more, under the same ids"
             )
         return found
+
+    def _instead(self, file: Path) -> str:
+        if file.name != CONFIGURATION:
+            return ""
+        if self.configuration is None:
+            return ", as nothing else says what the version began with: its next start takes the settings"
+        return ", and write it again as the version began with it"
 
     def record(self) -> dict[str, Any]:
         """As JSON types."""
@@ -169,6 +181,8 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
         Kafka does not answer.
     """
     unreadable = unreadable_files(settings)
+    torn = settings.configuration_file in unreadable
+    configuration = configuration_elsewhere(settings, savepoints) if torn else None
     jobs = checkpoints_of(settings)
     damages = {job: found for job, path in jobs.items() if (found := checkpoint_damage.damage_of(path, thorough=True))}
     lost = [job for job, damage in damages.items() if damage.after is None]
@@ -198,14 +212,17 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
         or start_position.interrupted(settings)
         or (no_checkpoint and starts)
     ):
-        return RecoveryPlan(tuple(problems), mend, reset_index=reset, unreadable=unreadable)
+        return RecoveryPlan(
+            tuple(problems), mend, reset_index=reset, unreadable=unreadable, configuration=configuration
+        )
     if no_checkpoint and not problems:
         problems.append(f"version {settings.version} has no checkpoints, but savepoints")
     whole = not (lost or no_checkpoint or begin in unreadable or start_position.interrupted(settings))
     start, losses = choose(settings, log, starts, whole=whole)
     losses = (*losses, *lost_after_reading(settings, log.changes))
     # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
-    return RecoveryPlan(tuple(problems), mend if start is None else {}, start, start is None, reset, losses, unreadable)
+    mend = mend if start is None else {}
+    return RecoveryPlan(tuple(problems), mend, start, start is None, reset, losses, unreadable, configuration)
 
 
 def checkpoints_of(settings: Settings) -> dict[str, Path]:
@@ -268,25 +285,57 @@ def gaps_of(jobs: Mapping[str, Path], settings: Settings) -> dict[str, list[Any]
 
 def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
     """Savepoints from which the version could begin again, the newest first: of its own, and that it began from."""
-    home = savepoint_folder.home_of(settings.home)
-    folders = [home / name for name in savepoint_folder.names(settings.home)]
-    folders.append(settings.checkpoint("begin"))
+    folders = [*savepoints_in(settings, elsewhere), settings.checkpoint("begin")]
     if start_position.interrupted(settings):
         folders.append(settings.checkpoint(start_position.DRAFT))
-    if elsewhere is not None:
-        folders += [path for path in sorted(elsewhere.iterdir()) if path.is_dir()]
     replayed = replay_manifest.read(settings)
     if replayed is not None and replayed.complete:
         folders.append(replay_manifest.folder_of(settings) / replayed.last_state)
-    wanted = wanted_configuration(settings)
+    wanted = wanted_configuration(settings, elsewhere)
     found = [start for folder in folders if (start := usable(settings, folder, wanted)) is not None]
     return sorted(found, key=lambda start: start.watermark, reverse=True)
 
 
-def wanted_configuration(settings: Settings) -> dict[str, Any]:
+def savepoints_in(settings: Settings, elsewhere: Path | None) -> list[Path]:
+    """The folders of the home's savepoints, and those of a copy."""
+    home = savepoint_folder.home_of(settings.home)
+    found = [home / name for name in savepoint_folder.names(settings.home)]
+    return found if elsewhere is None else [*found, *(path for path in sorted(elsewhere.iterdir()) if path.is_dir())]
+
+
+def wanted_configuration(settings: Settings, elsewhere: Path | None = None) -> dict[str, Any]:
     """What results depend on: as the version began with, else as the settings say."""
-    kept = object_of(settings.configuration_file) or configuration_of(settings)
+    kept = object_of(settings.configuration_file)
+    if not kept and settings.configuration_file.exists():
+        kept = configuration_elsewhere(settings, elsewhere) or {}
+    kept = kept or configuration_of(settings)
     return {part: kept.get(part) for part in SAME}
+
+
+def configuration_elsewhere(settings: Settings, elsewhere: Path | None) -> dict[str, Any] | None:
+    """What the version began with, where the file of it is torn; None where nothing else says so.
+
+    The start after a savepoint keeps it, else it is that of the savepoint itself, if that is of the same version, of the version's replay, or
+    of its newest savepoint that is whole.
+    """
+    begin = object_of(start_position.checkpoint_home(settings) / "begin.json")
+    replayed = object_of(replay_manifest.folder_of(settings) / replay_manifest.FILE)
+    for source in (begin, own_manifest(settings, settings.checkpoint("begin")), replayed):
+        if source.get("configuration"):
+            return dict(source["configuration"])
+    manifests = ((folder, own_manifest(settings, folder)) for folder in savepoints_in(settings, elsewhere))
+    whole = [manifest for folder, manifest in manifests if manifest and not savepoint_format.verify(folder)]
+    newest = max(whole, key=lambda manifest: datetime.fromisoformat(manifest["created_at"]), default=None)
+    return None if newest is None else dict(newest["configuration"])
+
+
+def own_manifest(settings: Settings, folder: Path) -> dict[str, Any]:
+    """The manifest of a savepoint of the version; empty where it cannot be read, or is of another version."""
+    try:
+        found = savepoint_format.read_manifest(folder)
+    except InputError:
+        return {}
+    return found if found.get("version") == settings.version else {}
 
 
 def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start | None:
@@ -440,7 +489,7 @@ def recover(
             # Without a torn begin.json a command that is given again would find nothing wrong.
             start_position.mark_recovery(settings)
         for file in what.unreadable:
-            move_aside(settings, file, report)
+            move_aside(settings, file, what.configuration, report)
         for job, damage in what.mend.items():
             checkpoint_damage.mend(job, settings.version, damage, report)
         start = what.start
@@ -460,15 +509,19 @@ def recover(
     return {**what.record(), "done": True, "aside": None if aside is None else str(aside)}
 
 
-def move_aside(settings: Settings, file: Path, report: Report) -> None:
-    """Move a torn file to its name with `.damaged`. In the place of serving intervals are then those of the version alone.
+def move_aside(settings: Settings, file: Path, configuration: Mapping[str, Any] | None, report: Report) -> None:
+    """Move a torn file to its name with `.damaged`.
 
-    There is no moment without any: without them `live` would serve.
+    Serving intervals are then those of the version alone, the configuration is the one that it began with, where that is known: there is no
+    moment without either, or `live` would serve, or the settings would count.
     """
     moved = file.with_name(f"{file.name}.damaged")
     if file == serving.file_of(settings.home):
         shutil.copyfile(file, moved)
         serving.write(settings.home, Serving((ServingInterval(settings.version),), aliased=False))
+    elif file == settings.configuration_file and configuration is not None:
+        shutil.copyfile(file, moved)
+        write_json_durably(file, configuration)
     else:
         file.replace(moved)
     report(f"moved {file} to {moved}")

@@ -1,6 +1,6 @@
 """Where the jobs of a version start: at the log's beginning, or after the last window of a savepoint.
 
-    home/checkpoints/VERSION/begin.json    which savepoint, and the offsets from which each topic is read
+    home/checkpoints/VERSION/begin.json    which savepoint, the offsets from which each topic is read, and the configuration
     home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
     home/checkpoints/VERSION/recovery.json only while a version is set back: no job starts before that has ended
 
@@ -25,7 +25,7 @@ from app.kafka.input_offsets import input_partitions, input_topics, offsets_afte
 from app.kafka.offset_ranges import offset_ranges
 from app.kafka.partitions import Offsets, by_topic
 from app.versions import replay_manifest, violations
-from app.versions.pinned_configuration import configuration_of, pin_configuration
+from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
@@ -197,7 +197,7 @@ def begin_anew(
         if aside is not None and file.exists():
             shutil.copyfile(file, aside / file.name)
         write_json_durably(file, configuration)  # in the place of the one before: there is no moment without
-    write_json_durably(home / "begin.json", begin)
+    write_json_durably(home / "begin.json", {**begin, "configuration": configuration or read_pinned(settings)})
     (home / RECOVERY).unlink()
     sync_to_disk(home)
     return aside

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.small_savepoints import save, without_broker
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
@@ -13,9 +16,13 @@ from app.kafka import data_loss, log_marks
 from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import OffsetRange
 from app.kafka.topic_marks import LogMarks, TopicMark, marks_of, record_of
-from app.versions import serving, start_position
+from app.versions import replay_manifest, serving, start_position
+from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
+from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.start_position import set_aside
+from models.incidents.parameters import CorrelationParameters
 from pipelines.errors import InputError
+from replay import recovery
 from replay.recovery import (
     LogState,
     RecoveryPlan,
@@ -243,3 +250,97 @@ def test_a_recovery_that_is_killed_once_a_torn_start_is_moved_has_to_be_run_agai
     assert not file.exists()
     with pytest.raises(InputError, match="run it again"):
         start_position.start_position(settings)
+
+
+# --- a torn configuration.json
+
+
+def with_incidents(settings: Settings, most: int) -> dict[str, Any]:
+    """The configuration of the settings, with another limit of an incident."""
+    own = dataclasses.replace(settings.correlation, max_episodes=most)
+    return configuration_of(settings.model_copy(update={"correlation": own}))
+
+
+@pytest.fixture
+def torn(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A version whose settings have changed since it began, and whose configuration is torn; nothing else is wrong."""
+    own = settings.model_copy(update={"version": "v2"})
+    without_broker(monkeypatch, own)
+    monkeypatch.setattr(recovery, "log_state", lambda *_: LogState({}, (), lambda _: []))
+    monkeypatch.setattr(recovery, "gaps_of", lambda *_: {})
+    for job in start_position.JOBS_WITH_STATE:
+        own.checkpoint(job).mkdir(parents=True)
+    own.configuration_file.write_bytes(b"")
+    return own
+
+
+def savepoints_of(own: Settings) -> Path:
+    return own.home / "savepoints"
+
+
+def from_the_beginning(own: Settings) -> None:
+    own.configuration_file.unlink()
+    start_position.start_from(
+        own.model_copy(update={"correlation": CorrelationParameters(max_episodes=7)}),
+        save(own.home / "elsewhere", own),
+        replace=True,
+    )
+    own.checkpoint("detect").mkdir()
+    own.configuration_file.write_bytes(b"{")
+
+
+def from_the_savepoint_that_it_began_from(own: Settings) -> None:
+    save(own.checkpoint("begin"), own, configuration=with_incidents(own, 7))
+    write_json_durably(own.checkpoint("begin.json"), {"savepoint": "before", "watermark": NOON, "offsets": {}})
+    save(savepoints_of(own) / "newer", own, NOON + HOUR, with_incidents(own, 8))
+
+
+def from_its_replay(own: Settings) -> None:
+    save(own.checkpoint("begin"), own.model_copy(update={"version": "live"}), configuration=with_incidents(own, 6))
+    part, result = Slice(None, NOON, {}, {}), SliceResult({}, {kind: {"digest": ""} for kind in RESULT_KINDS}, 1.0)
+    made = ReplayManifest("v2", "0.1.0", {}, with_incidents(own, 7), {}, None, part, (part,), (result,))
+    replay_manifest.write(own, made)
+
+
+def from_its_newest_savepoint(own: Settings) -> None:
+    save(savepoints_of(own) / "old", own, NOON, with_incidents(own, 6), "2026-01-05T12:00:00+00:00")
+    save(savepoints_of(own) / "new", own, NOON, with_incidents(own, 7), "2026-01-05T13:00:00+00:00")
+    broken = save(savepoints_of(own) / "broken", own, NOON, with_incidents(own, 8), "2026-01-05T14:00:00+00:00")
+    (broken / "gauges.parquet").unlink()
+    other = own.model_copy(update={"version": "other"})
+    save(savepoints_of(own) / "other", other, NOON, with_incidents(own, 9), "2026-01-05T15:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [from_the_beginning, from_the_savepoint_that_it_began_from, from_its_replay, from_its_newest_savepoint],
+)
+def test_a_torn_configuration_is_written_again_as_the_version_began_with_it(torn: Settings, source: Any) -> None:
+    source(torn)
+    what = recovery.plan(torn)
+    assert what.start is None and not what.take, "its checkpoints are whole"
+    assert "again" in what.steps[0]
+    recover(torn, what, nothing_taken)
+    assert read_pinned(torn) == with_incidents(torn, 7)
+    with pytest.raises(InputError, match=r"began with correlation.max_episodes = 7"):
+        pin_configuration(torn)
+    assert torn.configuration_file.with_name("configuration.json.damaged").exists()
+    assert not recovery.plan(torn).problems
+
+
+def test_savepoints_of_what_a_version_with_a_torn_configuration_began_with_can_be_used(torn: Settings) -> None:
+    save(savepoints_of(torn) / "before", torn, NOON, with_incidents(torn, 7))
+    write_json_durably(start_position.checkpoint_home(torn) / start_position.RECOVERY, {})
+    what = recovery.plan(torn)
+    assert what.start is not None
+    assert what.start.name == "before"
+    recover(torn, what, nothing_taken)
+    assert read_pinned(torn) == with_incidents(torn, 7)
+    assert start_position.start_position(torn) is not None
+
+
+def test_where_nothing_says_what_a_version_began_with_that_is_among_the_steps(torn: Settings) -> None:
+    what = recovery.plan(torn)
+    assert "the settings" in what.steps[0]
+    recover(torn, what, nothing_taken)
+    assert read_pinned(torn) is None
