@@ -2,8 +2,8 @@
 
 A record that is admitted to a window which ends after `w` has an event time of at least `w`, so its append time is at least
 `w - skew`: a run that makes the windows after `w` reads from the first record with that append time. A record of a window
-which ends by `w` was appended by `w + lateness`, so it reads up to the last record with that append time. Where append
-times of a partition may go back by `disorder`, that much more at the end.
+which ends by `w` was appended before `w + lateness`, so it reads up to the first record with that append time, which closes the
+window as in a live run. Where append times of a partition may go back by `disorder`, that much more at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ LEAST_WINDOWS = 30
 class RequestedRange:
     """Where a run begins and ends: offsets by partition, or windows by time (epoch ms); None for all that there is.
 
-    `from_ms` is the end of the last window that is not made, as a savepoint's watermark is. `quarantine_until` is the offset up to
+    `from_ms` is the end of the last window that is not made, as a savepoint's watermark is. `to_ms` is a moment of the last window that is
+    made: its end, if it is one. `quarantine_until` is the offset up to
     which the topic `quarantine` counts. `asked_ms` is when the run was first asked for.
     """
 
@@ -88,9 +89,13 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
         begins = first_offsets(settings, consumer, requested, ranges)
         ends = last_offsets(windowing, consumer, requested, ranges)
         check_order(begins, ends, ranges)
+        if (
+            requested.to_offsets is None
+        ):  # with the record that closes the last window, where the range ends before the log
+            ends = {key: min(end + 1, ranges[key].ends) for key, end in ends.items()}
         until = closed_until(windowing, consumer, begins, ends, ranges)
     if requested.to_ms is not None:
-        until = min(until, last_window_end(windowing, requested.to_ms))
+        until = min(until, next_window_end(windowing, requested.to_ms))
     if requested.from_ms is not None and until <= requested.from_ms:
         msg = (
             f"no window after {iso_or(requested.from_ms, '')} can be closed: the records that are read close those up to "
@@ -140,6 +145,11 @@ def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:
     return at_ms // length * length
 
 
+def next_window_end(windowing: WindowingConfig, at_ms: int) -> int:
+    """The first window end that is not before a time."""
+    return last_window_end(windowing, at_ms + windowing.window_seconds * MILLIS - 1)
+
+
 def check_partitions(settings: Settings, consumer: KafkaConsumer) -> None:
     """Raise InputError for a topic that is not there or has other partitions than the settings say."""
     for kind in topics.INPUTS:
@@ -172,13 +182,14 @@ def last_offsets(
     requested: RequestedRange,
     ranges: Mapping[Partition, OffsetRange],
 ) -> Offsets:
-    """Where reading ends, exclusive."""
+    """Where reading ends, exclusive: of a time at the first record that is too late for its window."""
     if requested.to_offsets is not None:
         check_inside("--to-offsets", requested.to_offsets, ranges)
         return {key: requested.to_offsets.get(key, held.ends) for key, held in ranges.items()}
     if requested.to_ms is None:
         return {key: held.ends for key, held in ranges.items()}
-    return offsets_at_time(consumer, ranges, requested.to_ms + windowing.watermark_delay_seconds * MILLIS + 1)
+    until = next_window_end(windowing, requested.to_ms)
+    return offsets_at_time(consumer, ranges, until + windowing.watermark_delay_seconds * MILLIS)
 
 
 def check_inside(option: str, given: Mapping[Partition, int], ranges: Mapping[Partition, OffsetRange]) -> None:

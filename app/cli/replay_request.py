@@ -25,7 +25,7 @@ from replay import from_manifest
 from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
 from replay.savepoints import savepoint_folder
-from replay.slices import RequestedRange, offsets_given
+from replay.slices import RequestedRange, next_window_end, offsets_given
 from replay.start import ReplayRequest, planned, start
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}  # seconds
@@ -126,8 +126,7 @@ def range_given(settings: Settings, given: Mapping[str, str | None]) -> Requeste
         None if (text := given[name]) is None else moment_of(option(name), text, asked)
         for name in ("from_time", "to_time")
     )
-    length = settings.windowing.window_seconds * 1000
-    first_window = None if from_time is None else -(-from_time // length) * length
+    first_window = None if from_time is None else next_window_end(settings.windowing, from_time)
     return RequestedRange(first_window, to_time, from_offsets, to_offsets, asked_ms=asked)
 
 
