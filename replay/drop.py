@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from elasticsearch import Elasticsearch
 from kafka import KafkaAdminClient
 
+from app.core.atomic_files import sync_to_disk
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import open_admin
@@ -16,7 +18,8 @@ from app.runtime import jobs
 from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
 from app.versions import locks, serving
-from app.versions.replay_manifest import folder_of
+from app.versions.pinned_configuration import CONFIGURATION
+from app.versions.replay_manifest import FILE, folder_of
 from app.versions.start_position import folders_aside
 from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
@@ -89,9 +92,18 @@ def check_own(settings: Settings, there: Mapping[str, list[str]], *, shown: bool
 
 
 def remove(what: dict[str, list[str]], client: KafkaAdminClient, elastic: Elasticsearch, version: str) -> None:
-    """Remove what `found` has found of a version."""
+    """Remove what `found` has found of a version.
+
+    The files by which the home knows the version go first, its folders last: where this is interrupted, no replay goes on
+    with the version or begins it among what is left, and the same command removes the rest.
+    """
+    folders = [Path(folder) for folder in what["folders"]]
+    for folder in folders:
+        for name in (FILE, CONFIGURATION):
+            (folder / name).unlink(missing_ok=True)
+        sync_to_disk(folder)
+    drop_version(elastic, version)
     if what["topics"]:
         client.delete_topics(what["topics"])
-    drop_version(elastic, version)
-    for folder in what["folders"]:
+    for folder in folders:
         shutil.rmtree(folder)

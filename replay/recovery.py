@@ -32,7 +32,7 @@ from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, fin
 from app.kafka.partitions import Partition
 from app.kafka.topic_marks import LogMarks, marks_of
 from app.versions import locks, replay_manifest, serving, start_position
-from app.versions.pinned_configuration import configuration_of, read_pinned
+from app.versions.pinned_configuration import CONFIGURATION, configuration_of, read_pinned
 from app.versions.serving import Serving, ServingInterval
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
@@ -46,8 +46,6 @@ SAME = (
     "control",
     "correlation",
 )  # of the configuration: what the state and results depend on
-
-CONFIGURATION = "configuration.json"  # the name of `Settings.configuration_file`
 
 # Takes a savepoint of the version's checkpoints under a name; returns its folder.
 TakeSavepoint = Callable[[Settings, str], Path]

@@ -1,0 +1,74 @@
+"""A version that is half dropped counts as none: what is left of it is not gone on with, and is dropped by the same command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.settings import Settings
+from app.versions import replay_manifest
+from app.versions.pinned_configuration import configuration_of, pin_configuration
+from app.versions.replay_manifest import ReplayManifest, Slice, SliceResult
+from pipelines.errors import InputError, ServiceUnavailable
+from replay import drop, other_homes, run
+from replay.slices import RequestedRange
+
+
+class Topics:
+    """What is asked of Kafka."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    def delete_topics(self, names: list[str]) -> None:
+        self.deleted += names
+
+
+def half_replayed(settings: Settings) -> None:
+    first, second = (Slice(after, until, {}, {}) for after, until in ((None, 10_000), (10_000, 20_000)))
+    made = ReplayManifest(
+        "v2",
+        "0.1.0",
+        {},
+        configuration_of(settings),
+        {},
+        None,
+        Slice(None, 20_000, {}, {}),
+        (first, second),
+        (SliceResult({}, {}, 1.0),),
+    )
+    replay_manifest.write(settings, made)
+
+
+def test_a_version_of_which_not_all_could_be_dropped_is_dropped_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path, version="v2")
+    half_replayed(settings)
+    pin_configuration(settings)
+    folders = [replay_manifest.folder_of(settings), settings.checkpoint("detect").parent]
+    there = {"topics": ["scores.v2"], "indices": ["kappa-scores-v2-2026.01.05"], "folders": [*map(str, folders)]}
+    kafka: Any = Topics()
+    elastic: Any = None
+
+    def refuse(client: object, version: str) -> None:
+        msg = f"Elasticsearch: cannot drop the indices of {version} (403)"
+        raise ServiceUnavailable(msg)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(drop, "drop_version", refuse)
+        with pytest.raises(ServiceUnavailable):
+            drop.remove(there, kafka, elastic, "v2")
+    assert kafka.deleted == [], "records stay as long as there are documents of them"
+    assert replay_manifest.replayed_versions(tmp_path) == []
+    monkeypatch.setattr(other_homes, "filled_topics", lambda _: ["scores.v2"])
+    with pytest.raises(InputError, match=r"scores.v2 hold records of version v2.*`kappa replay drop v2`"):
+        run.plan(settings, RequestedRange())
+
+    drop.check_own(settings, there, shown=False)
+    monkeypatch.setattr(drop, "drop_version", lambda client, version: [])
+    drop.remove(there, kafka, elastic, "v2")
+    assert kafka.deleted == ["scores.v2"]
+    assert not any(folder.exists() for folder in folders)
