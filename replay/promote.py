@@ -27,6 +27,7 @@ from app.core.settings import Settings, dotted_names
 from app.core.timestamps import iso_or
 from app.kafka import data_loss
 from app.kafka.connection import open_consumer
+from app.kafka.input_offsets import input_partitions
 from app.runtime import jobs
 from app.runtime import run as live
 from app.runtime.health import Health
@@ -48,6 +49,7 @@ from pipelines.errors import InputError
 from pipelines.windowing import MILLIS
 from replay import other_homes
 from replay.indexed import Indexed
+from replay.slices import complete_after
 
 log = structlog.get_logger()
 
@@ -224,13 +226,19 @@ def check_reach(new: Settings, replayed: ReplayManifest | None) -> None:
 
 
 def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
-    """The watermark after which a version has results, epoch ms; None where it has them from the beginning."""
+    """The watermark after which a version has results of all records, epoch ms; None where it has them from the beginning."""
     begun = start_position.start_position(new)
     if replayed is None:
-        return None if begun is None or begun.watermark == start_position.NO_WINDOW else begun.watermark
+        if begun is None or begun.watermark != start_position.NO_WINDOW:
+            return None if begun is None else begun.watermark
+        return complete_after(
+            new, {part: begun.offsets.get(part[0], {}).get(part[1], 0) for part in input_partitions(new)}
+        )
     if begun is not None and begun.watermark > replayed.whole.until:
         return begun.watermark  # its jobs started later than its replay ended: between the two there is nothing
-    return replayed.whole.after
+    if replayed.whole.after is not None:
+        return replayed.whole.after
+    return replayed.complete_after or complete_after(new, replayed.whole.begins)
 
 
 def is_first(old: Settings, served: Serving) -> bool:

@@ -32,7 +32,7 @@ from pipelines.state import savepoint_format
 from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
 from replay.slice_run import SliceContext, run_slice
-from replay.slices import RequestedRange, check_readable, resolve, resolve_unrecorded, slices
+from replay.slices import RequestedRange, check_readable, complete_after, resolve, resolve_unrecorded, slices
 
 SLICE_RECORDS = 20_000_000
 
@@ -142,6 +142,7 @@ def plan(
         asked_ms=requested.asked_ms,
         asked=asked,
         log=log_up_to(settings, whole) if earlier is None else earlier.log,
+        complete_after=complete_after(settings, whole.begins) if earlier is None else earlier.complete_after,
     )
     if earlier is not None:
         earlier.check_same_run(manifest)

@@ -245,6 +245,30 @@ def closed_until(
     return last_window_end(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
 
 
+def complete_after(settings: Settings, begins: Offsets) -> int | None:
+    """The end of the last window that may lack records, where reading begins at these offsets (epoch ms); None where none does.
+
+    Records before an offset were appended by the time of the record at it, and may be as early as the skew allows. Where that record is gone,
+    the first one that the log holds counts. Raises InputError where there is none.
+    """
+    cut = {key: begin for key, begin in begins.items() if begin > 0}
+    if not cut:
+        return None
+    windowing = settings.windowing
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, cut)
+        starts = {TopicPartition(*key): max(begin, held[key].begins) for key, begin in cut.items() if key in held}
+        there = [part for part, start in starts.items() if start < held[part.topic, part.partition].ends]
+        first = first_timestamps(consumer, there, starts)
+    missing = sorted(key for key in cut if TopicPartition(*key) not in first)
+    if missing:
+        topic, partition = missing[0]
+        msg = f"{topic}/{partition}: nothing from offset {cut[missing[0]]} on is a record, or it cannot be read; try again"
+        raise InputError(msg)
+    early = (windowing.skew_seconds + windowing.disorder_seconds) * MILLIS
+    return next_window_end(windowing, max(first.values()) + early + 1)
+
+
 def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
     """Cut a run into slices of about `records` records, each of which can be repeated on its own."""
     windowing = settings.windowing

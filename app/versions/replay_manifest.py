@@ -94,8 +94,9 @@ class ReplayManifest:
     `topics` are the names of the inputs by kind; `quarantine` is the offset up to which the topic of that name was read. `slices`
     are those of the first start; `results` belong to the first of them, in order. `asked_ms` is when it was first asked for (epoch ms): from
     then back count times such as `14d`, when it is asked for again. `indexed`: Elasticsearch has all documents of the results. `asked` is the
-    range that was asked for (`replay.slices.RequestedRange.record`), and `log` what the topics were then, up to the range's end; None and empty
-    in a manifest of a release that did not keep it.
+    range that was asked for (`replay.slices.RequestedRange.record`), and `log` what the topics were then, up to the range's end. `complete_after`
+    is the end of the last window that may lack records, because the range begins with a later offset than the first of all; None where none
+    does. In a manifest of a release that did not keep them these are None and empty.
     """
 
     version: str
@@ -112,6 +113,7 @@ class ReplayManifest:
     indexed: bool = False
     asked: Mapping[str, Any] | None = None
     log: LogMarks = field(default_factory=dict)
+    complete_after: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -161,6 +163,7 @@ class ReplayManifest:
             "asked": self.asked,
             "log": record_of(self.log),
             "indexed": self.indexed,
+            "complete_after": self.complete_after,
             "whole": self.whole.record(),
             "slices": slices,
         }
@@ -188,6 +191,7 @@ class ReplayManifest:
             bool(record.get("indexed", record["status"] == "complete")),  # one of an earlier release does not say
             record.get("asked"),
             marks_of(record.get("log") or {}),
+            record.get("complete_after"),
         )
 
     def padded_results(self) -> list[SliceResult | None]:
