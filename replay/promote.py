@@ -374,7 +374,9 @@ def made(new: Settings, previous: str | None, after: int | None, seconds: float,
 def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:
     """Let the candidate catch up, then let it serve; returns the watermark after which it does."""
     with ExitStack() as stack:
-        finish_index(what.old, report)
+        finish_index(what.old, stopping, report)
+        if stopping.is_set():
+            raise stopped(what)
         check = stack.enter_context(candidate(what.new, report))
         consumer = stack.enter_context(open_consumer(what.old))
         follower = HandoverWatch(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
@@ -385,8 +387,14 @@ def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnPro
             if at.agreed is not None and at.new is not None and at.new >= at.agreed:
                 switch(what, at.agreed)
                 return at.agreed
-    msg = f"stopped before version {what.new.version} had caught up: nothing has changed; run it again, it goes on"
-    raise InputError(msg)
+    raise stopped(what)
+
+
+def stopped(what: PromotionPlan) -> InputError:
+    """The error where a signal has ended a promotion."""
+    return InputError(
+        f"stopped before version {what.new.version} had caught up: nothing has changed; run it again, it goes on"
+    )
 
 
 @dataclass
@@ -425,8 +433,11 @@ class HandoverWatch:
         raise InputError(msg)
 
 
-def finish_index(old: Settings, report: Report) -> None:
-    """Index what a version has written whose `index` nobody runs. Raises InputError where its other jobs are run."""
+def finish_index(old: Settings, stopping: threading.Event, report: Report) -> None:
+    """Index what a version has written whose `index` nobody runs. Raises InputError where its other jobs are run.
+
+    A part of it, where `stopping` is set meanwhile.
+    """
     with locks.taken(old, ["index"]) as busy:
         if busy:
             return
@@ -441,7 +452,7 @@ def finish_index(old: Settings, report: Report) -> None:
             left = Indexed(old, consumer).left()
         if left:
             report(f"nobody indexes version {old.version}: indexing the {left:,} records that it has written")
-            live.index_to_end(session(old, "kappa-promote", report), old)
+            live.index_to_end(session(old, "kappa-promote", report), old, stopping)
 
 
 @contextmanager

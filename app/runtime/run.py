@@ -28,7 +28,10 @@ from app.versions.pinned_configuration import pin_configuration
 from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation
 from pipelines.quarantine import NOTHING, Quarantine
-from pipelines.runner import Job, Runner
+from pipelines.runner import Job, Runner, start, stop_after_batch
+
+QUERY_SECONDS = 0.1  # between two looks at a query that ends by itself
+STOP_SECONDS = 60.0
 
 
 def prepare(settings: Settings, names: Sequence[str]) -> None:
@@ -200,12 +203,20 @@ def started_jobs(
         runner.stop()
 
 
-def index_to_end(spark: SparkSession, settings: Settings) -> None:
-    """Index the results of a version up to the end of its topics. The caller holds the lock of `index`."""
+def index_to_end(spark: SparkSession, settings: Settings, stopping: threading.Event | None = None) -> None:
+    """Index the results of a version up to the end of its topics, or until `stopping` is set: then the batch in hand is finished.
+
+    The caller holds the lock of `index`. Raises ServiceUnavailable where it is stopped while Elasticsearch is away.
+    """
+    stopping = stopping or threading.Event()
     prepare(settings, ("index",))
-    unread = quarantine.read(settings).found
-    runner = Runner(spark, kafka_connection(settings))
+    unread, kafka = quarantine.read(settings).found, kafka_connection(settings)
+    runner = Runner(spark, kafka)
     try:
-        runner.run_to_end(jobs.index_job(settings, threading.Event().wait, quarantine=unread))
+        query = start(spark, kafka, jobs.index_job(settings, stopping.wait, quarantine=unread), {"availableNow": True})
+        while query.isActive and not stopping.wait(QUERY_SECONDS):
+            pass
+        stop_after_batch(query, STOP_SECONDS)
+        runner.check(query)
     finally:
         runner.stop()
