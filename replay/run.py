@@ -221,8 +221,13 @@ def check_same_log(settings: Settings, earlier: ReplayManifest) -> None:
 
 
 def with_lateness(settings: Settings, seconds: int) -> Settings:
-    """Settings that admit records up to so many seconds late."""
-    return settings.model_copy(update={"windowing": dataclasses.replace(settings.windowing, lateness_seconds=seconds)})
+    """Settings that admit records up to so many seconds late. Raises InputError for more than a version can admit."""
+    try:
+        windowing = dataclasses.replace(settings.windowing, lateness_seconds=seconds)
+    except ValueError as error:
+        msg = f"replay: records up to {seconds} s late cannot be admitted: {error}; give such a number with --lateness"
+        raise InputError(msg) from error
+    return settings.model_copy(update={"windowing": windowing})
 
 
 def replay(

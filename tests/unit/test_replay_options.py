@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.replay_request import moment_of, progress, read_json
+from app.core.settings import Settings
 from pipelines.errors import InputError
-from replay.run import ReplayProgress
+from replay.run import ReplayProgress, with_lateness
 
 DAY_MS = 86_400_000
 NOON = 1_767_614_400_000
@@ -53,3 +54,12 @@ def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[s
     assert second.startswith("slice 2 of 2, to 2026-01-05T13:00:00Z: detecting; 2,000 of 5,000 events ")
     assert second.endswith("/s")
     assert last.startswith("slice 2 of 2, to 2026-01-05T13:00:00Z: done; 5,000 of 5,000 events ")
+
+
+@pytest.mark.parametrize("seconds", [3_000_000, 2_592_001, -1])
+def test_records_that_are_later_than_a_version_can_admit_are_refused_in_a_line(seconds: int) -> None:
+    """Of `--lateness`, and of `--include-late` where a record of the range is more than 30 days late."""
+    with pytest.raises(InputError, match=rf"up to {seconds} s late .* wanted 0 to 2592000.*--lateness") as refused:
+        with_lateness(Settings(), seconds)
+    assert "\n" not in str(refused.value)
+    assert with_lateness(Settings(), 2_592_000).windowing.lateness_seconds == 2_592_000
