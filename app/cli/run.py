@@ -246,7 +246,7 @@ def set_start_position(settings: Settings, savepoint: str | None, *, replace: bo
             if name
             else savepoint_folder.find(settings.home, kind)
         )
-        with locks.only_here(own, start_position.JOBS_WITH_STATE):
+        with locks.only_here(own, start_position.JOBS_WITH_STATE), start_position.one_at_a_time(own):
             start_position.start_from(own, folder, replace=replace)
         report(f"beginning after savepoint {savepoint}")
     elif replace:

@@ -11,12 +11,14 @@ topics from where they end now: what follows comes from the new jobs alone.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.core.atomic_files import link_or_copy, read_json_object, sync_to_disk, write_json_durably
+from app.core.file_lock import held_lock
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import data_loss, log_marks, topics
@@ -24,7 +26,7 @@ from app.kafka.connection import open_consumer
 from app.kafka.input_offsets import input_partitions, input_topics, offsets_after_window, offsets_at_time
 from app.kafka.offset_ranges import offset_ranges
 from app.kafka.partitions import Offsets, by_topic
-from app.versions import replay_manifest, violations
+from app.versions import replay_manifest, serving, violations
 from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
@@ -38,6 +40,7 @@ RECOVERY = "recovery.json"
 DRAFT = "begin.draft"  # a savepoint that is about to become `begin`
 NO_WINDOW = -1
 ASIDE = ".replaced-"  # and a number: beside the folder of a version's checkpoints
+LOCK_SECONDS = 120.0
 JOBS_WITH_STATE = ("extract", "detect", "correlate")
 
 
@@ -265,14 +268,26 @@ def start_after_replay(settings: Settings, report: Report = silent) -> None:
 
     Raises InputError for a replay that is not complete, and where the settings are not those that it began with.
     """
-    if settings.version == "live" or start_position(settings) is not None or jobs_with_checkpoint(settings):
+    if settings.version == "live":
         return
-    manifest = replay_manifest.read(settings)
-    if manifest is not None:
-        manifest.check_complete()
-        pin_configuration(settings)
-        start_from(settings, replay_manifest.folder_of(settings) / manifest.last_state)
-        report("going on where the version's replay ended")
+    with one_at_a_time(settings):
+        if start_position(settings) is not None or jobs_with_checkpoint(settings):
+            return
+        manifest = replay_manifest.read(settings)
+        if manifest is not None:
+            manifest.check_complete()
+            pin_configuration(settings)
+            start_from(settings, replay_manifest.folder_of(settings) / manifest.last_state)
+            report("going on where the version's replay ended")
+
+
+@contextmanager
+def one_at_a_time(settings: Settings) -> Iterator[None]:
+    """Let one process at a time look where a version begins, and note it: jobs of a version may be started in several at once."""
+    file = serving.folder(settings.home) / settings.version / "begin.lock"
+    refusal = f"another process notes where version {settings.version} begins, for {LOCK_SECONDS:.0f} s now; try again"
+    with held_lock(file, LOCK_SECONDS, refusal):
+        yield
 
 
 def jobs_with_checkpoint(settings: Settings) -> list[str]:

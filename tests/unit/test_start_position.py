@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +191,28 @@ def test_the_same_savepoint_can_be_begun_from_again_and_again(settings: Settings
         check_begins_after(settings, NOON)
         settings.checkpoint("detect").mkdir()
     assert savepoint_format.verify(settings.home / "savepoints" / "before") == []
+
+
+def test_processes_that_start_at_once_after_a_replay_begin_where_it_ended(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them notes the position; the others wait, and find it noted."""
+    for job in JOBS:
+        settings.checkpoint(job).rmdir()
+    promoted(settings)
+    own = settings.model_copy(update={"correlation": CorrelationParameters(max_episodes=7)})
+    save(replay_manifest.folder_of(settings) / "state" / "0000", settings)
+    both, real, looked = threading.Barrier(2), start_position.first_offsets_after, []
+
+    def first(asked: Settings, watermark: int) -> object:
+        looked.append(watermark)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=1.0)
+        return real(asked, watermark)
+
+    monkeypatch.setattr(start_position, "first_offsets_after", first)
+    with ThreadPoolExecutor(2) as pool:
+        for started in [pool.submit(set_start_position, own, None, replace=False) for _ in range(2)]:
+            started.result()
+    assert looked == [NOON]
+    check_begins_after(settings, NOON)
