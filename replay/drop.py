@@ -45,7 +45,7 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
         raise InputError(msg)
     with ExitStack() as stack:
         if yes:
-            stack.enter_context(locks.only_here(settings, jobs.NAMES))
+            stack.enter_context(locks.only_here(settings, [*jobs.NAMES, locks.REPLAY]))
         client = stack.enter_context(open_admin(settings))
         elastic = stack.enter_context(closing(elasticsearch_connection(settings).connect()))
         there = found(settings, client, elastic)

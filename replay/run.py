@@ -260,7 +260,7 @@ def replay(
     Raises
     ------
     InputError
-        Another process replays the version, or runs its jobs; or retention has deleted records before they were read.
+        Another process replays or compares the version, or, unless it is complete, runs its jobs; or retention has deleted records before they were read.
     DeterminismViolation
         The check came to other results than the first run.
     ServiceUnavailable
@@ -272,16 +272,17 @@ def replay(
     if what.unreadable is not None:
         report(f"version {settings.version} is complete, and cannot be run again to compare: {what.unreadable}")
         return manifest.record()
-    if manifest.complete:
-        report(f"version {settings.version} is complete: running it again without writing")
-        context = context_of(spark, settings, manifest, partitions)
-        with in_our_words(settings):
-            check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
-        return manifest.record() | {"same": True}
-    with locks.only_here(settings, jobs.NAMES):
+    # A complete one is compared while its jobs run as well.
+    with locks.only_here(settings, [locks.REPLAY] if manifest.complete else [locks.REPLAY, *jobs.NAMES]):
         if replay_manifest.read(settings) != what.earlier:
             msg = f"replay: another process has replayed version {settings.version} meanwhile; look with `kappa replay list`, and try again"
             raise InputError(msg)
+        if manifest.complete:
+            report(f"version {settings.version} is complete: running it again without writing")
+            context = context_of(spark, settings, manifest, partitions)
+            with in_our_words(settings):
+                check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
+            return manifest.record() | {"same": True}
         if manifest.results:
             report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
         topics.create(settings)

@@ -10,6 +10,9 @@ from app.core.settings import Settings
 from app.versions import serving
 from pipelines.errors import InputError
 
+REPLAY = (
+    "replay"  # held beside those of jobs while a version is replayed, or its replay is compared with an earlier one
+)
 WAIT_SECONDS = 0.5  # longer than `busy` holds a lock
 
 

@@ -28,6 +28,7 @@ from pipelines.windowing import WindowingConfig
 from replay import promote, run
 from replay.drop import drop
 from replay.other_homes import is_endless
+from replay.slice_run import SliceContext
 from replay.slices import RequestedRange
 
 VERSIONS = ("live", "v2", "v3")
@@ -376,6 +377,32 @@ def test_a_version_that_is_replayed_or_run_elsewhere_is_not_replayed_here(home: 
     replayed(home, "v2", "complete")
     with pytest.raises(InputError, match="another process has replayed version v2 meanwhile"):
         run.replay(spark, what)
+
+
+def test_a_complete_replay_is_compared_by_one_process_at_a_time_and_not_dropped_meanwhile(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its jobs run it is compared all the same."""
+    replayed(home, "v2", "complete")
+    own = tuned(home, "v2")
+    kept = replay_manifest.read(own)
+    assert kept is not None
+    spark: Any = None  # it is not asked for anything
+    nothing: Any = None
+    what, compared = run.ReplayPlan(own, None, kept, kept), []
+
+    def compare(context: object, manifest: ReplayManifest, *_: object) -> None:
+        compared.append(manifest.version)
+        with pytest.raises(InputError, match="replay of version v2 is run by another process"):
+            run.replay(spark, what)
+        with pytest.raises(InputError, match="replay of version v2 is run by another process"):
+            drop(own, yes=True)
+
+    monkeypatch.setattr(run, "context_of", lambda *_: SliceContext(spark, own, nothing, 1))
+    monkeypatch.setattr(run, "check_again", compare)
+    with locks.only_here(own, ["extract", "detect", "correlate", "index"]):
+        assert run.replay(spark, what)["same"]
+    assert compared == ["v2"]
 
 
 def test_a_version_that_was_run_and_never_replayed_is_not_replayed(home: Settings) -> None:
