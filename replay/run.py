@@ -260,7 +260,8 @@ def replay(
     Raises
     ------
     InputError
-        Another process replays or compares the version, or, unless it is complete, runs its jobs; or retention has deleted records before they were read.
+        Another process replays or compares the version, or, unless it is complete, runs its jobs; or retention has deleted
+        records before they were read.
     DeterminismViolation
         The check came to other results than the first run.
     ServiceUnavailable

@@ -26,6 +26,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, n
 
 PIPE_COLUMNS = 250  # a table in a file or a pipe may be so wide: a program does not find a name that is broken in two
 
+ESTIMATE_SECONDS = 86_400.0  # of progress that counts for the time left: a step may take minutes
+
 out = Console()
 err = Console(stderr=True)
 
@@ -138,4 +140,5 @@ def progress_bar(*columns: TextColumn) -> Progress:
         TimeRemainingColumn(),
         console=err,
         disable=logs.are_json() or not err.is_terminal,
+        speed_estimate_period=ESTIMATE_SECONDS,
     )

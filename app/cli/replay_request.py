@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -167,16 +167,21 @@ def moment_of(option: str, text: str, now: int) -> int:
 
 
 @contextmanager
-def progress() -> Iterator[OnProgress]:
-    """Slices, up to which event time, events and events a second: a bar on stderr where that is a terminal, else a line for each stage."""
-    began = datetime.now(tz=UTC)
+def progress(clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
+    """Slices, up to which event time, events and events a second: a bar on stderr where that is a terminal, else a line for each stage.
+
+    The rate is that of this run: events of an earlier one, which it goes on with, do not count.
+    """
+    began, earlier = clock(), None
     with progress_bar(TextColumn("events {task.fields[rate]}")) as bar:
         task = bar.add_task("replay", total=None, rate="")
 
         def on_progress(at: ReplayProgress) -> None:
-            seconds = max(0.001, (datetime.now(tz=UTC) - began).total_seconds())
+            nonlocal earlier
+            seconds = max(0.001, clock() - began)
+            earlier = at.events if earlier is None else earlier
             doing = f"slice {min(at.done + 1, at.slices)} of {at.slices}, to {iso(at.until)}: {at.doing}"
-            rate = f"{at.events / seconds:,.0f}/s" if at.events else ""
+            rate = f"{(at.events - earlier) / seconds:,.0f}/s" if at.events > earlier else ""
             bar.update(task, description=doing, total=at.all_events, completed=at.events, rate=rate)
             if bar.disable:
                 report(f"{doing}; {at.events:,} of {at.all_events:,} events {rate}".rstrip())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from app.cli import output
 from app.cli.replay_request import moment_of, progress, read_json
 from app.core.settings import Settings
 from pipelines.errors import InputError
@@ -63,3 +66,25 @@ def test_records_that_are_later_than_a_version_can_admit_are_refused_in_a_line(s
         with_lateness(Settings(), seconds)
     assert "\n" not in str(refused.value)
     assert with_lateness(Settings(), 2_592_000).windowing.lateness_seconds == 2_592_000
+
+
+def test_the_rate_of_a_replay_that_is_gone_on_with_is_that_of_this_run(capsys: pytest.CaptureFixture[str]) -> None:
+    now = iter([0.0, 0.0, 10.0])
+    with progress(lambda: next(now)) as on_progress:
+        on_progress(ReplayProgress(9, 10, 180_000, 200_000, NOON, "extracting"))
+        on_progress(ReplayProgress(10, 10, 200_000, 200_000, NOON, "done"))
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.endswith("180,000 of 200,000 events")
+    assert last.endswith("200,000 of 200,000 events 2,000/s")
+
+
+def test_the_time_left_is_known_where_a_step_takes_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "err", Console(file=StringIO(), force_terminal=True))
+    bar, now = output.progress_bar(), [0.0]
+    bar.get_time = lambda: now[0]
+    task = bar.add_task("replay", total=None)
+    for done in range(4):
+        bar.update(task, total=10, completed=done)
+        now[0] += 120.0
+    (shown,) = bar.tasks
+    assert shown.time_remaining == 7 * 120
