@@ -38,7 +38,7 @@ from app.search.connection import elasticsearch_connection
 from app.versions import locks, replay_manifest, serving, start_position, violations
 from app.versions.pinned_configuration import (
     OfAnotherRelease,
-    pin_configuration,
+    check_configuration,
     pinned_or_replayed,
     started_versions,
     with_pinned_models,
@@ -199,10 +199,8 @@ def check_known(new: Settings, replayed: ReplayManifest | None) -> None:
 
 def check_same(old: Settings, new: Settings) -> None:
     """Raise InputError where a version cannot go on in the place of the other one, or under these settings."""
-    own = pinned_or_replayed(new)
-    if own is not None:
-        pin_configuration(new)
-    other = pinned_or_replayed(old)
+    check_configuration(new)
+    own, other = pinned_or_replayed(new), pinned_or_replayed(old)
     if own is None or other is None:
         return
     mine, theirs = (dict(dotted_names({name: kept.get(name) for name in SAME})) for kept in (own, other))

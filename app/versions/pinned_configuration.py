@@ -72,11 +72,17 @@ def pin_configuration(settings: Settings) -> Path:
         The configuration is not the one that the version began with. Results would then be such that no replay can give
         them again.
     """
-    file, before = settings.configuration_file, read_pinned(settings)
-    now = configuration_of(settings)
+    check_configuration(settings)
+    if read_pinned(settings) is None:
+        write_json_durably(settings.configuration_file, configuration_of(settings))
+    return settings.configuration_file
+
+
+def check_configuration(settings: Settings) -> None:
+    """Raise InputError where the configuration is not the one that the version began with, by its jobs or its replay."""
+    before, now = pinned_or_replayed(settings), configuration_of(settings)
     if before is None:
-        write_json_durably(file, now)
-        return file
+        return
     old, new = dict(dotted_names(before)), dict(dotted_names(now))
     different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if different:
@@ -84,10 +90,9 @@ def pin_configuration(settings: Settings) -> Path:
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         msg = (
             f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
-            f"would no longer be a replay's: set it back, or use another version name (kept in {file})"
+            f"would no longer be a replay's: set it back, or use another version name (kept in {settings.configuration_file})"
         )
         raise InputError(msg)
-    return file
 
 
 def read_pinned(settings: Settings) -> dict[str, Any] | None:

@@ -440,3 +440,29 @@ def test_a_version_that_was_brought_back_to_the_beginning_of_the_log_has_results
     begin.parent.mkdir(parents=True, exist_ok=True)
     begin.write_text(json.dumps({"watermark": watermark, "savepoint": None, "offsets": {}}))
     assert promote.covers_from(own, None) == covers
+
+
+def test_looking_whether_a_version_can_be_promoted_writes_nothing(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replayed one whose configuration is only in its manifest."""
+    monkeypatch.setattr(promote, "check_reach", lambda *_: None)
+    monkeypatch.setattr(promote, "is_first", lambda *_: False)
+    replayed(home, "v3", "complete")
+    before = sorted(home.home.rglob("*"))
+    found = promote.plan(home, "v3")
+    assert found.new.detector.spike_nats == 9.0
+    assert sorted(home.home.rglob("*")) == before
+    narrow = home.model_copy(update={"topics": home.topics.model_copy(update={"logs_partitions": 7})})
+    with pytest.raises(InputError, match="version v3 began with topics.logs_partitions = 2, the settings say 7"):
+        promote.plan(narrow, "v3")
+
+
+def test_the_jobs_of_a_replayed_version_start_with_its_configuration_or_not_at_all(home: Settings) -> None:
+    replayed(home, "v3", "complete")
+    own = home.model_copy(update={"version": "v3"})
+    with pytest.raises(InputError, match="version v3 began with detection.spike_nats = 9.0"):
+        pin_configuration(own)
+    assert not own.configuration_file.exists()
+    pin_configuration(tuned(home, "v3"))
+    assert own.configuration_file.exists()
