@@ -1,4 +1,4 @@
-"""Removes a version: its topics, indices, checkpoints and replay."""
+"""Removes a version: its topics, indices, checkpoints, replay, and the savepoints that it has taken by itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 from app.core.atomic_files import sync_to_disk
 from app.core.settings import Settings
+from app.core.timestamps import wall_clock
 from app.kafka import topics
 from app.kafka.connection import open_admin
 from app.runtime import jobs
@@ -24,6 +25,8 @@ from app.versions.start_position import folders_aside
 from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
 from replay import other_homes
+from replay.savepoints import savepoint_folder
+from replay.savepoints.periodic import automatic
 
 
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
@@ -60,7 +63,8 @@ def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) 
     version = settings.version
     wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
     indices = {name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))}
-    folders = [folder_of(settings), settings.checkpoint("detect").parent, *folders_aside(settings)]
+    own = [savepoint_folder.home_of(settings.home) / name for name in automatic(settings, wall_clock())]
+    folders = [folder_of(settings), settings.checkpoint("detect").parent, *folders_aside(settings), *own]
     there = {
         "topics": sorted(wanted & set(client.list_topics())),
         "indices": sorted(indices),

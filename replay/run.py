@@ -278,6 +278,7 @@ def replay(
         if replay_manifest.read(settings) != what.earlier:
             msg = f"replay: another process has replayed version {settings.version} meanwhile; look with `kappa replay list`, and try again"
             raise InputError(msg)
+        tidy(settings, manifest)
         if manifest.complete:
             report(f"version {settings.version} is complete: running it again without writing")
             context = context_of(spark, settings, manifest, partitions)
@@ -330,14 +331,21 @@ def run_slices(
     for number in range(len(manifest.results), len(manifest.slices)):
         before = folder / state_folder(number - 1) if number else savepoint
         after = folder / state_folder(number)
-        shutil.rmtree(after, ignore_errors=True)
         doing = reporter(manifest.slices, number, on_progress)
         manifest = manifest.with_result(run_slice(context, manifest.slices[number], before, after, doing))
         replay_manifest.write(context.settings, manifest)
-        if number:
-            shutil.rmtree(folder / state_folder(number - 1), ignore_errors=True)
+        tidy(context.settings, manifest)
     reporter(manifest.slices, len(manifest.slices), on_progress)("done")
     return manifest
+
+
+def tidy(settings: Settings, manifest: ReplayManifest) -> None:
+    """Remove all state but that after the last slice that is done, and what a process that was killed has left beside it."""
+    folder = folder_of(settings)
+    kept = folder / state_folder(len(manifest.results) - 1)
+    for left in (folder / "again", *(folder / "state").glob("*")):
+        if left != kept:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def check_again(

@@ -156,7 +156,7 @@ def drop(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a version: its topics, indices, checkpoints and manifest."""
+    """Remove a version: its topics, indices, checkpoints, manifest, and savepoints of its own."""
     from replay.drop import drop as drop_version  # loads Spark
 
     settings = connected(load(config, version=version))

@@ -13,11 +13,15 @@ from app.versions.pinned_configuration import configuration_of, pin_configuratio
 from app.versions.replay_manifest import ReplayManifest, Slice, SliceResult
 from pipelines.errors import InputError, ServiceUnavailable
 from replay import drop, other_homes, run
+from replay.savepoints import savepoint_folder
 from replay.slices import RequestedRange
 
 
 class Topics:
-    """What is asked of Kafka."""
+    """What is asked of Kafka, which has no topic of the version."""
+
+    def list_topics(self) -> list[str]:
+        return []
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
@@ -72,3 +76,21 @@ def test_a_version_of_which_not_all_could_be_dropped_is_dropped_by_the_same_comm
     drop.remove(there, kafka, elastic, "v2")
     assert kafka.deleted == ["scores.v2"]
     assert not any(folder.exists() for folder in folders)
+
+
+def test_savepoints_that_a_version_has_taken_by_itself_go_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path, version="v2")
+    half_replayed(settings)
+    names = ("auto-v2-20260105T120000Z", "auto-v22-20260105T120000Z", "auto-live-20260105T120000Z", "before-upgrade")
+    for name in names:
+        (tmp_path / "savepoints" / name).mkdir(parents=True)
+    monkeypatch.setattr(drop, "holders", lambda *_: [])
+    monkeypatch.setattr(drop, "drop_version", lambda *_: [])
+    kafka: Any = Topics()
+    elastic: Any = None
+    there = drop.found(settings, kafka, elastic)
+    assert there["folders"] == [str(replay_manifest.folder_of(settings)), str(tmp_path / "savepoints" / names[0])]
+    drop.remove(there, kafka, elastic, "v2")
+    assert savepoint_folder.names(tmp_path) == sorted(names[1:])

@@ -15,6 +15,7 @@ from app.cli.replay_request import range_given, saying_what_is_left
 from app.core.report import Report
 from app.core.settings import ControlSettings, Settings
 from app.core.timestamps import wall_clock
+from app.kafka import topics
 from app.versions import replay_manifest
 from app.versions.pinned_configuration import configuration_of
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SavepointReference, Slice, SliceResult
@@ -265,3 +266,45 @@ def test_a_replay_that_is_checked_keeps_the_state_of_two_slices_at_most(
     run.check_again(context, made, None, lambda progress: None)
     assert kept == [1, 2, 2, 2, 2]
     assert list(replay_manifest.folder_of(settings).iterdir()) == []
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_what_a_killed_replay_has_left_beside_its_last_state_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    """The state of the slice before, what was half written, and what a comparison has made."""
+    settings = Settings(home=tmp_path, version="again")
+    made = replace(manifest_of(settings), results=(RESULT,) * done)
+    replay_manifest.write(settings, made)
+    folder = replay_manifest.folder_of(settings)
+    for name in ("state/0000", "state/0001", "state/.0001.ab12_xyz.draft", "state/0001.scratch", "again/0000"):
+        (folder / name).mkdir(parents=True)
+    spark, seen = cast(SparkSession, None), []
+
+    def run_nothing(*_: object) -> ReplayManifest:
+        seen.extend(sorted(str(path.relative_to(folder)) for path in folder.glob("*/*")))
+        return made
+
+    monkeypatch.setattr(run, "run_slices", run_nothing)
+    monkeypatch.setattr(run, "check_again", run_nothing)
+    monkeypatch.setattr(run, "context_of", lambda *_: SliceContext(spark, settings, cast(Any, None), 1))
+    monkeypatch.setattr(topics, "create", lambda _: {})
+    run.replay(spark, run.ReplayPlan(settings, None, made, made))
+    assert seen == [f"state/{done - 1:04d}"] * min(done, 1)
+
+
+def test_a_replay_keeps_the_state_after_its_last_slice_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    made = replace(manifest_of(settings), slices=(WHOLE,) * 5)
+
+    def slice_of_nothing(
+        own: SliceContext, part: Slice, before: Path | None, after: Path, report: Report
+    ) -> SliceResult:
+        assert before is None or before.is_dir()
+        after.mkdir(parents=True)
+        return RESULT
+
+    monkeypatch.setattr(run, "run_slice", slice_of_nothing)
+    context = SliceContext(cast(SparkSession, None), settings, cast(Any, None), 1)
+    assert run.run_slices(context, made, None, lambda progress: None).complete
+    assert [path.name for path in (replay_manifest.folder_of(settings) / "state").iterdir()] == ["0004"]

@@ -454,14 +454,14 @@ def test_looking_whether_a_version_can_be_promoted_writes_nothing(
     assert found.new.detector.spike_nats == 9.0
     assert sorted(home.home.rglob("*")) == before
     narrow = home.model_copy(update={"topics": home.topics.model_copy(update={"logs_partitions": 7})})
-    with pytest.raises(InputError, match="version v3 began with topics.logs_partitions = 2, the settings say 7"):
+    with pytest.raises(InputError, match=r"version v3 began with topics.logs_partitions = 2, the settings say 7"):
         promote.plan(narrow, "v3")
 
 
 def test_the_jobs_of_a_replayed_version_start_with_its_configuration_or_not_at_all(home: Settings) -> None:
     replayed(home, "v3", "complete")
     own = home.model_copy(update={"version": "v3"})
-    with pytest.raises(InputError, match="version v3 began with detection.spike_nats = 9.0"):
+    with pytest.raises(InputError, match=r"version v3 began with detection.spike_nats = 9.0"):
         pin_configuration(own)
     assert not own.configuration_file.exists()
     pin_configuration(tuned(home, "v3"))
