@@ -9,6 +9,7 @@ from typing import Any
 from app.core.errors import SettingsError
 from app.core.settings import Settings, checked
 from app.kafka.partitions import by_topic
+from app.versions import replay_manifest
 from app.versions.pinned_configuration import model_settings
 from app.versions.replay_manifest import ReplayManifest, SavepointReference, Slice
 from pipelines.errors import InputError
@@ -54,11 +55,28 @@ def range_of(settings: Settings, whole: Slice) -> RequestedRange:
     return RequestedRange(whole.after, whole.until, None if whole.after is not None else begins, ends)
 
 
-def savepoint_of(settings: Settings, kept: SavepointReference | None) -> Path | None:
-    """The folder of the savepoint that an earlier run began from. Raises InputError where its content has changed since."""
-    if kept is None:
-        return None
-    folder = savepoint_folder.find(settings.home, kept.name)
+def savepoint_of(settings: Settings, earlier: ReplayManifest) -> Path | None:
+    """The folder of the savepoint that an earlier run began from; where it is gone, the one that the run has kept.
+
+    Raises InputError where there is neither, or its content has changed since.
+    """
+    return None if earlier.savepoint is None else begun_from(settings, earlier.version, earlier.savepoint)
+
+
+def savepoint_named(settings: Settings, name: str) -> Path:
+    """The folder of a savepoint of a name; where it is gone, and the version's replay began from it, the one that the replay has kept."""
+    earlier = replay_manifest.read(settings)
+    kept = None if earlier is None else earlier.savepoint
+    if kept is None or kept.name != name:
+        return savepoint_folder.find(settings.home, name)
+    return begun_from(settings, settings.version, kept)
+
+
+def begun_from(settings: Settings, version: str, kept: SavepointReference) -> Path:
+    """As `savepoint_of`, of the replay of a version."""
+    there = savepoint_folder.home_of(settings.home) / kept.name
+    own = replay_manifest.begin_folder(settings.model_copy(update={"version": version}))
+    folder = own if own.is_dir() and not there.is_dir() else savepoint_folder.find(settings.home, kept.name)
     found = savepoint_format.read_manifest(folder)["hash"]
     if found != kept.hash:
         msg = f"savepoint {kept.name} has hash {found[:12]}, the manifest names {kept.hash[:12]}; wanted the same one"

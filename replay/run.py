@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from app.core.atomic_files import sync_to_disk
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import log_marks, quarantine, topics
@@ -25,7 +26,14 @@ from app.kafka.topic_marks import LogMarks, TopicMark
 from app.runtime import jobs
 from app.versions import locks, replay_manifest, start_position
 from app.versions.pinned_configuration import configuration_of, pin_configuration
-from app.versions.replay_manifest import ReplayManifest, SavepointReference, Slice, folder_of, state_folder
+from app.versions.replay_manifest import (
+    ReplayManifest,
+    SavepointReference,
+    Slice,
+    begin_folder,
+    folder_of,
+    state_folder,
+)
 from pipelines import failures
 from pipelines.errors import DeterminismViolation, InputError, KappaError
 from pipelines.state import savepoint_format
@@ -115,6 +123,9 @@ def plan(
         check_new(settings)
     asked = requested.record(include_late=lateness is not None)
     reference = None if savepoint is None else start_position.check_savepoint(settings, savepoint)
+    kept = None if earlier is None else earlier.savepoint
+    if reference is not None and kept is not None and reference.hash == kept.hash:
+        reference = kept  # the same state under another name, such as the one that the run has kept
     if earlier is not None and earlier.asked == asked:
         return asked_again(settings, savepoint, reference, earlier)
     if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
@@ -279,11 +290,12 @@ def replay(
             msg = f"replay: another process has replayed version {settings.version} meanwhile; look with `kappa replay list`, and try again"
             raise InputError(msg)
         tidy(settings, manifest)
+        savepoint = kept_savepoint(settings, what.savepoint, new=what.earlier is None)
         if manifest.complete:
             report(f"version {settings.version} is complete: running it again without writing")
             context = context_of(spark, settings, manifest, partitions)
             with in_our_words(settings):
-                check_again(dataclasses.replace(context, write=False), manifest, what.savepoint, on_progress)
+                check_again(dataclasses.replace(context, write=False), manifest, savepoint, on_progress)
             return manifest.record() | {"same": True}
         if manifest.results:
             report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
@@ -292,7 +304,7 @@ def replay(
         replay_manifest.write(settings, manifest)
         context = context_of(spark, settings, manifest, partitions)
         with in_our_words(settings):
-            return run_slices(context, manifest, what.savepoint, on_progress).record()
+            return run_slices(context, manifest, savepoint, on_progress).record()
 
 
 @contextmanager
@@ -337,6 +349,24 @@ def run_slices(
         tidy(context.settings, manifest)
     reporter(manifest.slices, len(manifest.slices), on_progress)("done")
     return manifest
+
+
+def kept_savepoint(settings: Settings, savepoint: Path | None, *, new: bool) -> Path | None:
+    """Link the savepoint that a run begins from into the run's folder, as it is needed to go on; returns the folder there.
+
+    A run that is not `new` keeps the one that it has.
+    """
+    own = begin_folder(settings)
+    if new:
+        shutil.rmtree(own, ignore_errors=True)
+    if savepoint is None:
+        return None
+    if not own.is_dir():
+        draft = own.with_name(start_position.DRAFT)
+        start_position.link_tree(savepoint, draft)
+        draft.replace(own)
+        sync_to_disk(own.parent)
+    return own
 
 
 def tidy(settings: Settings, manifest: ReplayManifest) -> None:

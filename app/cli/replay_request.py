@@ -24,7 +24,6 @@ from pipelines.windowing import MILLIS
 from replay import from_manifest
 from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
-from replay.savepoints import savepoint_folder
 from replay.slices import RequestedRange, next_window_end, offsets_given
 from replay.start import ReplayRequest, planned, start
 
@@ -107,8 +106,8 @@ def requested(settings: Settings, given: Mapping[str, str | None]) -> tuple[Sett
         whole = dataclasses.replace(
             from_manifest.range_of(settings, earlier.whole), quarantine_until=earlier.quarantine
         )
-        return settings, ReplayRequest(whole, from_manifest.savepoint_of(settings, earlier.savepoint))
-    begin = None if given["savepoint"] is None else savepoint_folder.find(settings.home, given["savepoint"])
+        return settings, ReplayRequest(whole, from_manifest.savepoint_of(settings, earlier))
+    begin = None if given["savepoint"] is None else from_manifest.savepoint_named(settings, given["savepoint"])
     return settings, ReplayRequest(range_given(settings, given), begin)
 
 

@@ -1,6 +1,7 @@
 """The manifest of a replay: the range that it reads, its configuration, and the results of each slice.
 
     home/replays/VERSION/manifest.json    the manifest
+    home/replays/VERSION/begin            the savepoint that it began from, so that dropping the other one harms nothing
     home/replays/VERSION/state/NNNN       the savepoint after slice NNNN; the last one stays
 
 `replay.run` writes it. Whoever starts the jobs of a version, compares or promotes it reads it once, as a frozen value.
@@ -240,6 +241,11 @@ def canonical_hash(value: Any) -> str:
 def folder_of(settings: Settings) -> Path:
     """Where the replay of the settings' version is kept."""
     return settings.home / "replays" / settings.version
+
+
+def begin_folder(settings: Settings) -> Path:
+    """The savepoint that the replay of the settings' version began from, if it began from one."""
+    return folder_of(settings) / "begin"
 
 
 def state_folder(number: int) -> str:

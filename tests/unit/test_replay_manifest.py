@@ -10,23 +10,27 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
+from support.small_savepoints import NOON, save
 
-from app.cli.replay_request import range_given, saying_what_is_left
+from app.cli.replay_request import range_given, requested, saying_what_is_left
 from app.core.report import Report
 from app.core.settings import ControlSettings, Settings
 from app.core.timestamps import wall_clock
 from app.kafka import topics
+from app.kafka.input_offsets import input_topics
 from app.versions import replay_manifest
 from app.versions.pinned_configuration import configuration_of
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SavepointReference, Slice, SliceResult
+from app.versions.start_position import check_savepoint
 from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
 from pipelines.errors import InputError
+from pipelines.state import savepoint_format
 from pipelines.windowing import WindowingConfig
 from replay import run
 from replay.from_manifest import parsed, range_of
-from replay.savepoints import savepoint_writer
+from replay.savepoints import savepoint_folder, savepoint_writer
 from replay.slice_run import SliceContext
 from replay.slices import RequestedRange
 
@@ -308,3 +312,60 @@ def test_a_replay_keeps_the_state_after_its_last_slice_alone(tmp_path: Path, mon
     context = SliceContext(cast(SparkSession, None), settings, cast(Any, None), 1)
     assert run.run_slices(context, made, None, lambda progress: None).complete
     assert [path.name for path in (replay_manifest.folder_of(settings) / "state").iterdir()] == ["0004"]
+
+
+def test_a_replay_goes_on_with_its_savepoint_when_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a process takes by itself is removed after a day."""
+    settings = Settings(home=tmp_path, version="again")
+    name = "auto-live-20260105T120000Z"
+    taken = save(tmp_path / "savepoints" / name, settings)
+    reference = check_savepoint(settings, taken)
+    asked = RequestedRange(asked_ms=0).record(include_late=False)
+    made = replace(manifest_of(settings), topics=input_topics(settings), savepoint=reference, asked=asked)
+    begun: list[Path | None] = []
+
+    def killed(context: SliceContext, manifest: ReplayManifest, savepoint: Path | None, *_: object) -> ReplayManifest:
+        begun.append(savepoint)
+        return manifest
+
+    monkeypatch.setattr(run, "run_slices", killed)
+    monkeypatch.setattr(run, "context_of", lambda *_: None)
+    monkeypatch.setattr(topics, "create", lambda _: {})
+    for check in ("check_same_log", "check_readable", "check_new"):
+        monkeypatch.setattr(run, check, lambda *_: None)
+    spark = cast(SparkSession, None)
+    nothing: dict[str, str | None] = dict.fromkeys(("from_time", "to_time", "from_offsets", "to_offsets", "manifest"))
+    run.replay(spark, run.ReplayPlan(settings, taken, made, None))
+
+    savepoint_folder.drop(tmp_path, name)
+    file = replay_manifest.folder_of(settings) / "manifest.json"
+    for given in ({"savepoint": name}, {"savepoint": None, "manifest": str(file)}):
+        own, request = requested(settings, nothing | given)
+        if "manifest" in given:
+            request = replace(request, range=RequestedRange())
+        what = run.plan(own, request.range, request.savepoint)
+        assert what.manifest.savepoint == reference
+        run.replay(spark, what)
+    _, request = requested(Settings(home=tmp_path, version="b"), nothing | {"savepoint": None, "manifest": str(file)})
+    assert request.savepoint is not None
+    assert savepoint_format.verify(request.savepoint) == []
+    folder = replay_manifest.folder_of(settings) / "begin"
+    assert begun == [folder] * 3
+    assert savepoint_format.verify(folder) == []
+    with pytest.raises(InputError, match=f"no savepoint {name}"):
+        requested(Settings(home=tmp_path, version="b"), nothing | {"savepoint": name})
+
+
+def test_a_new_replay_does_not_begin_from_what_one_that_never_began_has_linked(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, version="again")
+    first, second = (
+        save(tmp_path / "savepoints" / name, settings, NOON + at) for name, at in (("a", 0), ("b", 10_000))
+    )
+    for taken in (first, second):
+        kept = run.kept_savepoint(settings, taken, new=True)
+        assert kept is not None
+        assert savepoint_format.read_manifest(kept)["name"] == taken.name
+    again = run.kept_savepoint(settings, first, new=False)
+    assert again is not None
+    assert savepoint_format.read_manifest(again)["name"] == "b"
+    assert run.kept_savepoint(settings, None, new=True) is None
