@@ -140,6 +140,7 @@ def plan(
         settings = with_lateness(settings, lateness(whole))
         whole = resolve(settings, requested)
     until = requested.quarantine_until if earlier is None else earlier.quarantine
+    covers = complete_after(settings, whole.begins) if whole.after is None and earlier is None else None
     manifest = ReplayManifest(
         version=settings.version,
         code_version=code_version(),
@@ -153,7 +154,7 @@ def plan(
         asked_ms=requested.asked_ms,
         asked=asked,
         log=log_up_to(settings, whole) if earlier is None else earlier.log,
-        complete_after=complete_after(settings, whole.begins) if earlier is None else earlier.complete_after,
+        complete_after=covers if earlier is None else earlier.complete_after,
     )
     if earlier is not None:
         earlier.check_same_run(manifest)

@@ -89,9 +89,8 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
         begins = first_offsets(settings, consumer, requested, ranges)
         ends = last_offsets(windowing, consumer, requested, ranges)
         check_order(begins, ends, ranges)
-        if (
-            requested.to_offsets is None
-        ):  # with the record that closes the last window, where the range ends before the log
+        # With the record that closes the last window, where the range ends before the log.
+        if requested.to_offsets is None:
             ends = {key: min(end + 1, ranges[key].ends) for key, end in ends.items()}
         until = closed_until(windowing, consumer, begins, ends, ranges)
     if requested.to_ms is not None:

@@ -1,4 +1,4 @@
-"""A job of a version runs in one process at a time, which holds the lock `home/versions/VERSION/JOB.lock`."""
+"""A job of a version runs in one process at a time, which holds the lock `home/versions/VERSION/JOB.lock`; so does a replay of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from app.core.settings import Settings
 from app.versions import serving
 from pipelines.errors import InputError
 
-REPLAY = (
-    "replay"  # held beside those of jobs while a version is replayed, or its replay is compared with an earlier one
-)
+REPLAY = "replay"  # held while a version is replayed, or its replay is compared with an earlier one
 WAIT_SECONDS = 0.5  # longer than `busy` holds a lock
 
 
