@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import resource
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO
 import structlog
 
 from app.collector.links import led_to, place_of
+from app.collector.patterns import matching
 from app.core.timestamps import LAST_MS, iso_millis
 from models.records.log_levels import level_named, level_of
 from pipelines.inputs.syslog import RFC5424
@@ -115,14 +115,18 @@ class LogTail:
 
     def _matching(self) -> set[tuple[int, int]]:
         """Open new files; returns the identities of all files that match the patterns now."""
-        present = set()
-        found = (sorted(glob.glob(pattern, recursive=True)) for pattern in self.patterns)  # noqa: PTH207 - patterns may be absolute
-        paths = dict.fromkeys(path for names in found for path in names)
+        present, refused = set(), set()
+
+        def refuse(path: str, why: str) -> None:
+            refused.add(path)
+            self._leave_out(path, why)
+
+        paths = dict.fromkeys(path for pattern in self.patterns for path in matching(pattern, refuse))
         for path in paths:
             key = self._opened(path)
             if key is not None:
                 present.add(key)
-        for path in self.unreadable.keys() - paths.keys() - {file.path for file in self._open.values()}:
+        for path in self.unreadable.keys() - paths.keys() - refused - {file.path for file in self._open.values()}:
             del self.unreadable[path]
         self._begun = True
         return present

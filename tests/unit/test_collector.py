@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from app.collector.collector import (
 )
 from app.collector.links import led_to
 from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, log_event, opened
+from app.collector.patterns import matching
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
@@ -303,6 +305,50 @@ def test_a_file_that_is_written_faster_than_it_is_read_holds_up_no_other_one(tmp
     tail = LogTail([str(tmp_path / "*.log")], from_start=True)
     turns = [texts(tail, most=10) for _ in range(2)]
     assert "fine" in turns[1]
+    tail.close()
+
+
+def test_links_in_a_circle_make_no_endless_number_of_paths(tmp_path: Path) -> None:
+    (tmp_path / "sub" / "x").mkdir(parents=True)
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(".")
+        (tmp_path / "sub" / name).symlink_to(tmp_path)
+    for name in ("top", "sub/under", "sub/x/below"):
+        append(tmp_path / f"{name}.log", f"{name}\n")
+    for pattern in ("**/*.log", "**/**/*.log", "**/x/../**/*.log", "*/*/*/*/*/*/*/*/*/*/*/*/**/*.log"):
+        tail = LogTail([str(tmp_path / pattern)], from_start=True)
+        assert sorted(texts(tail)) == ["sub/under", "sub/x/below", "top"]
+        assert len(matching(str(tmp_path / pattern), lambda *_: None)) == 3
+        tail.close()
+
+
+def test_patterns_match_what_the_shell_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("web/old", "db", ".git", "[x]"):
+        Path(folder).mkdir(parents=True)
+        for name in ("a.log", "b.txt", ".c.log"):
+            append(Path(folder, name), "x\n")
+    append(Path("a.log"), "x\n")
+    several = ("*.log", "*/*.log", "**/*.log", "**", "./**/a.log", "web/**", "**/old/*", "w*/**/[ab].*")
+    for pattern in (*several, ".*/*.log", "[[]x]/*.log", "web/../db/*", "no/**", "web", "no", "web/**/old/**/*"):
+        for each in (pattern, str(tmp_path / pattern)):
+            by_glob = glob.glob(each, recursive=True)  # noqa: PTH207 - it is compared with this
+            wanted = {os.path.realpath(path) for path in by_glob if Path(path).is_file()}
+            found = [path for path in matching(each, lambda *_: None) if Path(path).is_file()]
+            assert {os.path.realpath(path) for path in found} == wanted, each
+            assert len(found) == len(wanted), each
+
+
+def test_a_pattern_that_matches_too_much_is_named_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.collector.patterns.MOST_PATHS", 10)
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        append(tmp_path / f"{number:02}" / "a.log", "x\n")
+    tail = LogTail([str(tmp_path / "**" / "*.log")], from_start=True)
+    assert texts(tail)
+    assert tail.unreadable == {str(tmp_path / "**" / "*.log"): "it matches more than 10 files and folders"}
     tail.close()
 
 
