@@ -28,6 +28,8 @@ CHUNK = 256 * 1024
 MOST_BYTES = 16 << 20  # in one turn: an endless line makes none
 MOST_FILES = 10_000  # that are followed, and at most half of those that this process may have open
 MOST_NAMED = 100  # files that cannot be followed
+MOST_REMEMBERED = 50_000  # files that are not open
+CHECKED_BYTES = 256  # before the place at which a file was left
 LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
 _ISO_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
@@ -52,16 +54,32 @@ class _File:
     quiet_since: float | None = None  # of a file that matches no pattern any more
 
 
+@dataclass(frozen=True)
+class _Place:
+    """How far a file was read that is not open; the bytes before tell it from another one that has its inode by now."""
+
+    offset: int
+    before: bytes = b""
+
+    def begin(self, descriptor: int) -> int:
+        """Where to go on in a file that was opened: at its beginning where it is shorter, or another one. Raises OSError."""
+        same = bytes_before(descriptor, self.offset, len(self.before)) == self.before
+        return self.offset if same and os.fstat(descriptor).st_size >= self.offset else 0
+
+
+BEGINNING = _Place(0)
+
+
 @dataclass
 class LogTail:
     """Follows all files that the glob patterns match; every `read` finds new, renamed and truncated ones.
 
-    What exists at the first `read` is followed from its end unless `from_start`; what comes later from its beginning. A
-    file is known by its inode: after a rotation by renaming the rest of the old file is read first, and what its writers
-    append until they open the new one, up to a minute after the last line. A file that became shorter is read from its
-    beginning. Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file
-    holds up no other one, nor ends the collector: `unreadable` has the files that cannot be opened or read, and why. Links
-    are followed as `app.collector.links` says.
+    What exists at the first `read` is followed from its end unless `from_start`, even where it can be opened later only; what
+    comes later from its beginning. A file is known by its inode: after a rotation by renaming the rest of the old file is read
+    first, and what its writers append until they open the new one, up to a minute after the last line. One that was out of reach
+    for longer is read on from where it was left. A file that became shorter is read from its beginning. Lines beyond 64 KiB are
+    cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file holds up no other one, nor ends the
+    collector: `unreadable` has the files that cannot be opened or read, and why. Links are followed as `app.collector.links` says.
     """
 
     patterns: Sequence[str]
@@ -70,6 +88,7 @@ class LogTail:
     clock: Callable[[], float] = monotonic  # seconds
     unreadable: dict[str, str] = field(default_factory=dict)
     _open: dict[tuple[int, int], _File] = field(default_factory=dict, repr=False)
+    _left: dict[tuple[int, int], _Place] = field(default_factory=dict, repr=False)
     _begun: bool = field(default=False, repr=False)
 
     def read(self, most: int = 5_000) -> list[tuple[str, str]]:
@@ -91,8 +110,7 @@ class LogTail:
                 file.quiet_since = None
             elif self._is_left(file, read):
                 _finish(file, out)
-                file.handle.close()
-                del self._open[key]
+                self._leave(key, file)
                 self._worked(file)
         return out
 
@@ -106,6 +124,24 @@ class LogTail:
             file.quiet_since = now
         gone = file.failed or os.fstat(file.handle.fileno()).st_nlink == 0
         return gone or now - file.quiet_since >= LEFT_SECONDS
+
+    def _leave(self, key: tuple[int, int], file: _File) -> None:
+        """Close a file, and remember how far it was read where it is not deleted."""
+        with file.handle:
+            descriptor, offset = file.handle.fileno(), file.handle.tell()
+            try:
+                is_deleted, before = os.fstat(descriptor).st_nlink == 0, bytes_before(descriptor, offset)
+            except OSError:  # it is out of reach
+                is_deleted, before = False, b""
+        del self._open[key]
+        if not is_deleted:
+            self._remember(key, _Place(offset, before))
+
+    def _remember(self, key: tuple[int, int], place: _Place) -> None:
+        self._left.pop(key, None)
+        self._left[key] = place
+        if len(self._left) > MOST_REMEMBERED:
+            del self._left[next(iter(self._left))]
 
     def close(self) -> None:
         """Close all files."""
@@ -142,14 +178,17 @@ class LogTail:
                 return key
             if not stat.S_ISREG(status.st_mode):
                 return None
+            if not self._begun and not self.from_start:
+                self._remember(key, _Place(status.st_size))
             if len(self._open) >= (most := self.most_files or most_followed()):
                 self._leave_out(path, f"{most} files are followed already")
                 return None
-            handle = opened(path, at_end=not self._begun and not self.from_start)
+            handle = opened(path, self._left.get(key, BEGINNING))
         except OSError as error:
             self._leave_out(path, error.strerror or str(error))
             return None
         self.unreadable.pop(path, None)
+        self._left.pop(key, None)
         self._open[key] = _File(path, handle)
         return key
 
@@ -193,21 +232,26 @@ def most_followed() -> int:
     return MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most // 2)
 
 
-def opened(path: str, *, at_end: bool) -> BinaryIO:
-    """A file, opened without waiting: what was one when it was looked at may be a pipe by now, or another one. Raises OSError."""
-    place = led_to(path)
-    handle = os.fdopen(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+def opened(path: str, place: _Place = BEGINNING) -> BinaryIO:
+    """A file at a place, opened without waiting: what was one when it was looked at may be a pipe by now, or another one. Raises OSError."""
+    target = led_to(path)
+    handle = os.fdopen(os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     try:
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             raise OSError(0, "no regular file any more")
-        if place_of(handle.fileno(), place) != place:
+        if place_of(handle.fileno(), target) != target:
             raise OSError(0, "it became another file while it was opened")
-        if at_end:
-            handle.seek(0, os.SEEK_END)
+        handle.seek(place.begin(handle.fileno()))
     except OSError:
         handle.close()
         raise
     return handle
+
+
+def bytes_before(descriptor: int, offset: int, most: int = CHECKED_BYTES) -> bytes:
+    """The bytes of a file before an offset, so many at most. Raises OSError."""
+    first = max(0, offset - most)
+    return os.pread(descriptor, offset - first, first)
 
 
 def _split(file: _File, chunk: bytes, out: list[tuple[str, str]]) -> None:

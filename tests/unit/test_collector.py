@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from time import tzset
+from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
 import psutil
@@ -352,6 +353,87 @@ def test_a_pattern_that_matches_too_much_is_named_and_ends_nothing(
     tail.close()
 
 
+@pytest.mark.parametrize("from_start", [True, False])
+def test_a_quiet_file_that_was_out_of_reach_goes_on_where_it_was_left(tmp_path: Path, from_start: bool) -> None:
+    folder, now = tmp_path / "share", 0.0
+    folder.mkdir()
+    append(folder / "a.log", "1\n")
+    tail = LogTail([str(folder / "*.log")], from_start=from_start, clock=lambda: now)
+    assert texts(tail) == (["1"] if from_start else [])
+    append(folder / "a.log", "2\n")
+    assert texts(tail) == ["2"]
+    folder.rename(tmp_path / "away")
+    assert texts(tail) == []
+    now += LEFT_SECONDS
+    assert texts(tail) == []
+    append(tmp_path / "away" / "a.log", "3\n")
+    (tmp_path / "away").rename(folder)
+    assert texts(tail) == ["3"]
+    tail.close()
+
+
+@pytest.mark.parametrize("rewritten", ["9\n", "another file, longer than it was\n"])
+def test_another_file_under_the_inode_of_one_that_was_left_is_read_from_its_beginning(
+    tmp_path: Path, rewritten: str
+) -> None:
+    log, now = tmp_path / "a.log", 0.0
+    append(log, "1\n2\n")
+    tail = LogTail([str(log)], from_start=True, clock=lambda: now)
+    assert texts(tail) == ["1", "2"]
+    log.rename(tmp_path / "b")
+    assert texts(tail) == []
+    now += LEFT_SECONDS
+    assert texts(tail) == []
+    (tmp_path / "b").write_text(rewritten)
+    (tmp_path / "b").rename(log)
+    assert texts(tail) == [rewritten.strip()]
+    tail.close()
+
+
+def test_a_file_for_which_there_was_no_room_is_followed_from_where_it_ended_at_first(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        append(tmp_path / f"{name}.log", "old\n")
+    tail = LogTail([str(tmp_path / "*.log")], most_files=1)
+    assert texts(tail) == []
+    append(tmp_path / "b.log", "new\n")
+    append(tmp_path / "c.log", "whole\n")
+    (tmp_path / "a.log").unlink()
+    assert texts(tail) + texts(tail) == ["new"]
+    (tmp_path / "b.log").unlink()
+    assert texts(tail) + texts(tail) == ["whole"]
+    tail.close()
+
+
+def test_a_file_that_could_not_be_opened_at_first_is_followed_from_where_it_ended_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    append(log, "old\n")
+
+    def refused(*_: object) -> BinaryIO:
+        raise PermissionError(13, "Permission denied")
+
+    tail = LogTail([str(log)])
+    with monkeypatch.context() as patch:
+        patch.setattr("app.collector.log_tail.opened", refused)
+        assert (texts(tail), list(tail.unreadable)) == ([], [str(log)])
+    append(log, "new\n")
+    assert texts(tail) == ["new"]
+    tail.close()
+
+
+def test_what_is_remembered_of_files_that_are_not_open_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.collector.log_tail.MOST_REMEMBERED", 3)
+    for number in range(9):
+        append(tmp_path / f"{number}.log", "old\n")
+    tail = LogTail([str(tmp_path / "*.log")], most_files=1)
+    assert texts(tail) == []
+    assert len(tail._left) == 3
+    tail.close()
+
+
 def test_more_files_than_a_process_may_have_open_are_left_out_and_named(tmp_path: Path) -> None:
     for number in range(20):
         append(tmp_path / f"{number:02}.log", f"{number}\n")
@@ -424,7 +506,7 @@ def test_a_folder_that_becomes_a_link_while_a_file_in_it_is_opened_leads_nowhere
 
     monkeypatch.setattr("app.collector.log_tail.led_to", exchanged)
     with pytest.raises(OSError, match="another file"):
-        opened(str(tmp_path / "own" / "a.log"), at_end=False)
+        opened(str(tmp_path / "own" / "a.log"))
 
 
 def test_paths_lead_where_the_system_says(tmp_path: Path) -> None:
@@ -442,7 +524,7 @@ def test_paths_lead_where_the_system_says(tmp_path: Path) -> None:
 def test_a_file_that_has_become_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.log")
     with pytest.raises(OSError, match="no regular file"):
-        opened(str(tmp_path / "a.log"), at_end=False)
+        opened(str(tmp_path / "a.log"))
 
 
 @given(
