@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from time import time
+from time import monotonic, time
 from typing import Any
 
 import psutil
@@ -194,22 +194,22 @@ def collect(
     """Send this machine's metrics every `interval` seconds, and new lines of `files` (glob patterns), until `stop`.
 
     `options` are kafka-python's, `topics` the names of `telemetry` and `logs`. While Kafka is away at most 10,000
-    records wait in memory; lines then stay in their files and readings are left out. `on_event` is called with
-    kind and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at the start or, at the end, does
-    not take within seconds what waits; SettingsError for an interval that is no length of time.
+    records wait in memory; lines then stay in their files, which are opened before they are rotated away, and readings are left
+    out. `on_event` is called with kind and event of whatever is sent. Raises ServiceUnavailable when Kafka cannot be reached at
+    the start or, at the end, does not take within seconds what waits; SettingsError for an interval that is no length of time.
     """
     if not interval > 0:
         msg = f"collect: interval is {interval}; wanted more than 0 seconds"
         raise SettingsError(msg)
     name = host or socket.gethostname()
     counts = {"telemetry": 0, "logs": 0}
+    tail = LogTail(files, from_start)
     with BoundedProducer(options, most=MOST_WAITING, linger_ms=20, delivery_timeout_ms=DAY_MS) as outbox:
 
         def send(kind: str, events: Iterable[Mapping[str, Any]]) -> None:
             for event in events:
-                while outbox.settle() >= MOST_WAITING:
-                    if stop.wait(ROOM_SECONDS):
-                        return
+                if not wait_for_room(outbox.settle, tail, stop):
+                    return
                 outbox.send(topics[kind], encoded(event), key=name.encode(), timestamp_ms=clock())
                 counts[kind] += 1
                 if on_event is not None:
@@ -217,7 +217,6 @@ def collect(
 
         for topic in topics.values():
             outbox.partitions(topic)
-        tail = LogTail(files, from_start)
         try:
             for kind, events in observed(MachineMetrics(), tail, name, interval, clock):
                 send(kind, events)
@@ -230,6 +229,18 @@ def collect(
             tail.close()
         outbox.flush(GOODBYE_SECONDS)  # records wait for a day, whoever stops it does not
     return Collected(**counts)
+
+
+def wait_for_room(waiting: Callable[[], int], tail: LogTail, stop: Event) -> bool:
+    """Wait until fewer records wait than may; False if it is to stop first. New files are opened meanwhile, as they may be rotated away."""
+    due = monotonic()
+    while waiting() >= MOST_WAITING:
+        if monotonic() >= due:
+            tail.look()
+            due = monotonic() + POLL_SECONDS
+        if stop.wait(ROOM_SECONDS):
+            return False
+    return True
 
 
 def observed(

@@ -114,6 +114,10 @@ class LogTail:
                 self._worked(file)
         return out
 
+    def look(self) -> None:
+        """Open new files, without reading them: they may be rotated away before the next `read`."""
+        self._matching()
+
     def _is_left(self, file: _File, read: int) -> bool:
         """Whether there is no more to come of a file that was rotated away: it is deleted or unreadable, or nothing has come for a while.
 

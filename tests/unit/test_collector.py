@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 from app.collector.collector import (
     MOST_DEVICES,
     MOST_MOUNTS,
+    MOST_WAITING,
     MachineMetrics,
     collect,
     encoded,
     first_devices,
     is_image,
     observed,
+    wait_for_room,
 )
 from app.collector.links import led_to
 from app.collector.log_tail import LEFT_SECONDS, LONGEST_LINE, LogTail, log_event, opened
@@ -645,6 +647,45 @@ def test_iso_times_keep_their_milliseconds(at: int) -> None:
 
 
 # --- without a broker
+
+
+class AwayBroker:
+    """An outbox that is full for a while; files are written and rotated away meanwhile."""
+
+    def __init__(self, log: Path, looks: int) -> None:
+        self.log, self.looks, self.rotated = log, looks, 0
+
+    def settle(self) -> int:
+        if self.rotated == self.looks:
+            return 0
+        append(self.log, f"{self.rotated}\n")
+        self.log.rename(self.log.with_name(f"{self.rotated}.old"))
+        if self.rotated:
+            self.log.with_name(f"{self.rotated - 1}.old").unlink()
+        self.rotated += 1
+        append(self.log, "")
+        return MOST_WAITING
+
+
+def test_files_that_are_rotated_away_while_kafka_is_away_are_read_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.collector.collector.ROOM_SECONDS", 0.001)
+    monkeypatch.setattr("app.collector.collector.POLL_SECONDS", 0.001)
+    tail = LogTail([str(tmp_path / "a.log")])
+    assert texts(tail) == []
+    append(tmp_path / "a.log", "")
+    assert texts(tail) == []
+    assert wait_for_room(AwayBroker(tmp_path / "a.log", looks=5).settle, tail, Event())
+    append(tmp_path / "a.log", "back\n")
+    assert sorted(texts(tail)) == ["0", "1", "2", "3", "4", "back"]
+    tail.close()
+
+
+def test_who_waits_for_room_is_stopped_at_once(tmp_path: Path) -> None:
+    stop = Event()
+    stop.set()
+    assert not wait_for_room(AwayBroker(tmp_path / "a.log", looks=5).settle, LogTail([]), stop)
 
 
 @pytest.mark.parametrize(
