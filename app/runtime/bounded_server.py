@@ -50,15 +50,22 @@ class BoundedServer(ThreadingHTTPServer):
             self.shutdown_request(request)
             return
         self._asking[request] = time.monotonic() + ASK_SECONDS
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._leave(request)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, then let another one in."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.asked(request)
-            self._free.release()
+            self._leave(request)
+
+    def _leave(self, request: Any) -> None:
+        self.asked(request)
+        self._free.release()
 
     def asked(self, request: Any) -> None:
         """The request is there: from now on it is our time."""

@@ -50,6 +50,18 @@ def test_clients_that_never_finish_their_question_are_closed_and_hold_few_thread
     assert status(port, "/healthz") in (200, 503)
 
 
+def test_it_answers_again_after_threads_could_not_be_started(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        for _ in range(MOST_CONNECTIONS):
+            with socket.create_connection((LOOPBACK, port), 20) as connection:
+                assert connection.recv(1) == b"", "closed without an answer"
+    assert status(port, "/") == 404
+
+
 def test_a_client_that_asks_byte_by_byte_is_closed(port: int) -> None:
     with socket.create_connection((LOOPBACK, port), 20) as slow:
         slow.settimeout(0.02)
