@@ -7,7 +7,7 @@ uses a folder holds the lock on its file `lock`, so nobody takes away what anoth
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -39,8 +39,8 @@ def folder_of_process(home: Path) -> Path:
 
 
 def remove_unused(parent: Path) -> None:
-    """Remove the folders of processes that have ended. What cannot be removed stays."""
+    """Remove the folders of processes that have ended. What cannot be removed, as it is another user's, stays."""
     for folder in filter(Path.is_dir, parent.glob(f"{PREFIX}*")):
-        with file_lock(folder / LOCK, 0.0) as unused:
+        with suppress(OSError), file_lock(folder / LOCK, 0.0) as unused:
             if unused:
                 shutil.rmtree(folder, ignore_errors=True)

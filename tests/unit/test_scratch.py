@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from app.runtime import scratch
 
@@ -48,6 +51,34 @@ def test_what_a_killed_process_has_left_goes_and_what_is_used_stays(tmp_path: Pa
     third, its_own = holder(tmp_path)
     assert not used.exists() and own.exists() and its_own.exists()  # ours has no file of Spark, but we live
     ended(third, signal.SIGKILL)
+
+
+def test_a_folder_whose_lock_cannot_be_opened_stays_and_stops_no_start(tmp_path: Path) -> None:
+    """As that of another user, whom `sudo kappa state` was."""
+    (tmp_path / "spark" / f"{scratch.PREFIX}a" / scratch.LOCK).mkdir(parents=True)
+    killed, left = holder(tmp_path)
+    ended(killed, signal.SIGKILL)
+    assert scratch.folder_of_process(tmp_path).is_dir()
+    assert (tmp_path / "spark" / f"{scratch.PREFIX}a").is_dir() and not left.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_the_folder_of_another_user_stops_no_start(tmp_path: Path) -> None:
+    theirs = tmp_path / f"{scratch.PREFIX}a"
+    theirs.mkdir(mode=0o700)
+    (theirs / scratch.LOCK).touch(mode=0o600)
+    for folder in (*tmp_path.parents[:2], tmp_path):
+        folder.chmod(0o755)
+    child = os.fork()
+    if not child:
+        os.setuid(65_534)
+        try:
+            scratch.remove_unused(tmp_path)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert theirs.is_dir()
 
 
 def test_files_of_others_in_the_folder_are_not_touched(tmp_path: Path) -> None:
