@@ -36,8 +36,8 @@ LOOK_SECONDS = 0.5
 # The parent itself may have been stopped, with the whole machine: no longer than this counts between two looks.
 LONGEST_LOOK_SECONDS = 5.0
 MOST_PATIENCE = 16.0  # times the limits for a job without progress
-# How a process ends that others end; what it ends itself by is another one.
-OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+# How a process ends that others end, with 0 where it stops as it is asked to; what it ends itself by is another one.
+OUTSIDE = (0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MODULE = "app.supervision.parent"
 PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
@@ -193,11 +193,13 @@ class Child:
             name = signal.Signals(-code).name
             hint = "; the system kills so where memory ends" if -code == signal.SIGKILL else ""
             return f"killed by {name}{hint}"
+        if code == 0:
+            return "stopped by a signal to it alone"
         return self.error.text if self.error is not None else f"ended with code {code}"
 
 
 class Parent:
-    """Runs the child until it is asked to stop, or gives up. `stop_pipe` becomes readable when a signal asks to stop."""
+    """Runs the child until it is asked to stop itself, or gives up. `stop_pipe` becomes readable when a signal asks to stop."""
 
     def __init__(
         self,
@@ -230,7 +232,7 @@ class Parent:
                 child.read(self._now())
             finally:
                 child.end()
-            if hung is None and code == 0:
+            if hung is None and code == 0 and self._wait(0):  # a signal to all processes, which the child took first
                 return 0
             error = child.error or ChildError("")
             if error.lasting and hung is None and code > 0:

@@ -208,6 +208,17 @@ def test_a_signal_stops_the_child_cleanly_and_then_the_parent(start: Start, numb
     assert gone(found["pids"])
 
 
+def test_a_child_that_is_stopped_without_its_parent_is_started_again(start: Start) -> None:
+    """As by `kill` with the id of the wrong one of the two."""
+    parent = start("stays", "stays")
+    os.kill(parent.start(0)["pids"][0], signal.SIGTERM)
+    second = parent.start(1)
+    assert (second["restarts"], second["last_error"], second["killed"]) == (1, "stopped by a signal to it alone", True)
+    assert "jobs ended" in parent.output
+    parent.process.terminate()
+    assert parent.end() == 0
+
+
 def test_a_stop_of_a_child_that_has_begun_nothing_is_clean_too(start: Start) -> None:
     parent = start("imports")
     found = parent.start(0)
