@@ -12,6 +12,7 @@ where they are. All aliases are changed in one request.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch, TransportError
@@ -21,6 +22,7 @@ from app.search.mappings import DEFAULTS, Shown, ensure_templates, holders, not_
 from app.versions import serving
 from app.versions.serving import Serving, TimeRange
 from models.records.index_names import INDEX_KINDS, alias_of
+from pipelines.errors import InputError, ServiceUnavailable
 
 Query = dict[str, Any]
 CLOSED: Query = {"term": {"novelty.status": "close"}}
@@ -103,8 +105,16 @@ def swap(client: Elasticsearch, kind: str, shown: dict[str, Shown]) -> list[dict
 
 
 def prepare(client: Elasticsearch, settings: Settings) -> None:
-    """Put the templates of the settings' version, and finish a promotion that was interrupted before it set the aliases."""
-    with serving.locked(settings.home):
+    """Put the templates of the settings' version, and finish a promotion that was interrupted before it set the aliases.
+
+    Raises ServiceUnavailable where the cluster does not answer, or another process holds the lock for long, as it does while it waits for
+    the cluster.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(serving.locked(settings.home))
+        except InputError as error:
+            raise ServiceUnavailable(str(error)) from error
         served = serving.read(settings.home)
         live = settings.version in served.versions
         shown = filters(served.ranges(settings.version)) if live else None

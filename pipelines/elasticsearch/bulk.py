@@ -412,8 +412,10 @@ def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameter
         try:
             with elastic.connect() as client:
                 prepare(client)
-        except (ApiError, TransportError, ServiceUnavailable) as error:
-            why = trouble_of(error.__cause__ if isinstance(error, ServiceUnavailable) else error)
+        except (ApiError, TransportError) as error:
+            why = trouble_of(error)
+        except ServiceUnavailable as error:
+            why = trouble_of(error.__cause__) if isinstance(error.__cause__, ApiError | TransportError) else str(error)
         else:
             return
         waited = round(time.monotonic() - began)

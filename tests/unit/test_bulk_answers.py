@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +13,12 @@ from elasticsearch import Elasticsearch
 from structlog.testing import capture_logs
 from support.recording_server import server_that
 
+from app.core.settings import Settings
+from app.search import aliases
 from app.search.mappings import ensure_templates
+from app.versions import serving
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, send, until_prepared
-from pipelines.errors import ServiceUnavailable
+from pipelines.errors import InputError, ServiceUnavailable
 
 ONCE = BulkParameters(patience_seconds=0.0)
 PRODUCT = {"X_Elastic_Product": "Elasticsearch"}
@@ -133,3 +138,37 @@ def test_templates_that_cannot_be_put_hold_up_index_and_end_nothing(
     ):
         until_prepared(Elastic(url), prepare, ONCE, lambda seconds: next(waits))
     assert logged[0]["event"] == "waiting for Elasticsearch" and logged[0]["why"].startswith(why)
+
+
+def test_a_lock_of_aliases_that_another_process_holds_holds_up_index_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process that waits for Elasticsearch meanwhile does."""
+    monkeypatch.setattr(serving, "LOCK_SECONDS", 0.0)
+    settings, held = Settings(home=tmp_path), ExitStack()
+    held.enter_context(serving.locked(tmp_path))
+    answer = json.dumps({"status": "green"}).encode()
+
+    def stopping(seconds: float) -> bool:
+        held.close()
+        return False
+
+    with server_that(200, answer, Content_Type=JSON, **PRODUCT) as (url, _), capture_logs() as logged, held:
+        prepared: list[int] = []
+
+        def prepare(client: Elasticsearch) -> None:
+            aliases.prepare(client, settings)
+            prepared.append(1)
+
+        monkeypatch.setattr(aliases, "ensure_templates", lambda *_, **__: None)
+        until_prepared(Elastic(url), prepare, ONCE, stopping)
+    assert prepared == [1]
+    assert logged[0]["event"] == "waiting for Elasticsearch"
+    assert "serving.lock is held by another process" in logged[0]["why"]
+
+
+def test_a_file_of_serving_versions_that_is_none_is_an_error_at_once(tmp_path: Path) -> None:
+    serving.file_of(tmp_path).parent.mkdir()
+    serving.file_of(tmp_path).write_text("{")
+    with pytest.raises(InputError, match="not a list of serving intervals"):
+        aliases.prepare(Elastic("http://127.0.0.1:1").connect(), Settings(home=tmp_path))
