@@ -191,6 +191,8 @@ class _Sending:
         self.outcome = Outcome()
         self._batch, self._parameters = batch, parameters
         self._client = client
+        # Row, status and reason of documents that were refused as requests of their own.
+        self._alone: list[tuple[int, int, str]] = []
         self._lines = batch.column("line").cast(pa.large_binary())
 
     def run(self) -> None:
@@ -222,7 +224,22 @@ class _Sending:
                 delay = min(2 * delay, self._parameters.longest_delay_seconds)
 
     def _attempt(self, rows: Rows) -> tuple[Rows, str]:
-        """Send rows once; answer those that have to be sent again, and why."""
+        """Send rows once; answer those that have to be sent again, and why.
+
+        Where each of several is refused as a request of its own, with status 400 and for one and the same reason, that is the cluster's: a
+        setting that permits no such requests.
+        """
+        self._alone = []
+        again, why = self._request(rows)
+        reasons = {each[1:] for each in self._alone}
+        if 1 < len(rows) == len(self._alone) and len(reasons) == 1 and reasons.pop()[0] == 400:
+            return rows, f"answers {self._alone[0][2][:MAX_REASON]}"
+        for row, _, reason in self._alone:
+            self._refuse(row, reason[:MAX_REASON])
+        return again, why
+
+    def _request(self, rows: Rows) -> tuple[Rows, str]:
+        """Send rows in a request, and in smaller ones where it is refused; answer those that have to be sent again, and why."""
         # The client passes bytes on as they are, whatever its annotations say.
         body: Any = [body_of(self._lines, rows)]
         try:
@@ -230,11 +247,12 @@ class _Sending:
         except UnsupportedProductError as error:  # of a 200: what a proxy shows while the cluster is away
             return rows, refusal(error)
         except ApiError as error:
-            # A request that is refused as a whole is so for one of its documents: an id that is too long, as an example.
-            if error.status_code == 413 or (
-                error.status_code == 400 and (why := error_of(error.body)) is not None and not is_trouble(why)
-            ):
-                return self._halves(rows, f"{error.status_code} {error.message}"[:MAX_REASON])
+            # A request that is refused as a whole may be so for one of its documents: an id that is too long, as an example.
+            about = error_of(error.body)
+            if error.status_code == 413:
+                return self._halves(rows, 413, f"413 {error.message}")
+            if error.status_code == 400 and about is not None and not is_trouble(about):
+                return self._halves(rows, 400, f"400 {about['type']}: {about.get('reason', '')}")
             return rows, f"answers {error.status_code}"
         except (TransportError, ValueError, RecursionError) as error:  # the last two of the body, which may be anything
             return rows, no_answer(error)
@@ -258,14 +276,14 @@ class _Sending:
                 why = f"answers {reason_of(status, error)}"
         return np.array(again, dtype=np.int64), why
 
-    def _halves(self, rows: Rows, reason: str) -> tuple[Rows, str]:
-        """The server takes no such request: send halves. A document that it does not take alone is refused."""
+    def _halves(self, rows: Rows, status: int, reason: str) -> tuple[Rows, str]:
+        """The server takes no such request: send halves. A document that it does not take alone is noted."""
         if len(rows) == 1:
-            self._refuse(int(rows[0]), reason)
+            self._alone.append((int(rows[0]), status, reason))
             return rows[:0], ""
         middle = len(rows) // 2
-        first, why_first = self._attempt(rows[:middle])
-        second, why_second = self._attempt(rows[middle:])
+        first, why_first = self._request(rows[:middle])
+        second, why_second = self._request(rows[middle:])
         return np.concatenate([first, second]), why_first or why_second
 
     def _refuse(self, row: int, reason: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +28,25 @@ PRODUCT = {"X_Elastic_Product": "Elasticsearch"}
 JSON = "application/vnd.elasticsearch+json; compatible-with=9"
 
 
-def outcome_of(answer: bytes, content_type: str = JSON, product: dict[str, str] = PRODUCT) -> Outcome:
-    """What becomes of two documents."""
-    lines = [b'{"create":{}}\n{"a":1}\n', b'{"create":{}}\n{"a":2}\n']
-    batch = pa.RecordBatch.from_pydict(
+def batch_of(documents: int) -> pa.RecordBatch:
+    """Documents on their way."""
+    numbers = range(1, documents + 1)
+    return pa.RecordBatch.from_pydict(
         {
-            "line": pa.array(lines, pa.large_binary()),
-            "problem": pa.array([None, None], pa.string()),
-            "topic": ["t", "t"],
-            "partition": pa.array([0, 0], pa.int32()),
-            "offset": [1, 2],
-            "timestamp": [3, 3],
+            "line": pa.array([b'{"create":{}}\n{"a":%d}\n' % number for number in numbers], pa.large_binary()),
+            "problem": pa.array([None] * documents, pa.string()),
+            "topic": ["t"] * documents,
+            "partition": pa.array([0] * documents, pa.int32()),
+            "offset": list(numbers),
+            "timestamp": [3] * documents,
         }
     )
+
+
+def outcome_of(answer: bytes, content_type: str = JSON, product: dict[str, str] = PRODUCT) -> Outcome:
+    """What becomes of two documents."""
     with server_that(200, answer, Content_Type=content_type, **product) as (url, _), Elastic(url).connect() as client:
-        return send(batch, client, ONCE)
+        return send(batch_of(2), client, ONCE)
 
 
 def item(**about: Any) -> dict[str, Any]:
@@ -108,6 +115,57 @@ def test_an_argument_that_a_document_has_wrong_refuses_it_for_good() -> None:
     answer = {"errors": True, "items": [item(status=400, error=error), item(status=201)]}
     found = outcome_of(json.dumps(answer).encode())
     assert (found.written, len(found.refused), found.unfinished) == (1, 1, "")
+
+
+@contextmanager
+def cluster_that_refuses_requests(reason_of: Callable[[list[str]], str]) -> Iterator[str]:
+    """A cluster that answers 400 to a request as a whole where there is a reason, from its documents, and takes all others; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            reason = reason_of(body.splitlines()[1::2])
+            error = {"error": {"type": "illegal_argument_exception", "reason": reason}, "status": 400}
+            answer = json.dumps(error if reason else {"errors": False}).encode()
+            self.send_response(400 if reason else 200)
+            for name, value in (("Content-Length", str(len(answer))), ("Content-Type", JSON), *PRODUCT.items()):
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_PUT  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are not news."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+EXPLICIT = "explicit index in bulk is not allowed"
+
+
+@pytest.mark.parametrize(
+    ("reason_of", "documents", "written", "refused"),
+    [
+        (lambda documents: EXPLICIT, 5, 0, 0),  # as with rest.action.multi.allow_explicit_index: false
+        (lambda documents: EXPLICIT, 1, 0, 1),
+        (lambda documents: EXPLICIT if '{"a":3}' in documents else "", 5, 4, 1),
+        (lambda documents: EXPLICIT if len(documents) > 1 else "", 5, 5, 0),
+        (lambda documents: f"id [{'x' * 1000}{documents[0]}] is too long", 5, 0, 5),
+    ],
+)  # fmt: skip
+def test_a_request_that_is_refused_whatever_it_holds_refuses_no_document(
+    reason_of: Callable[[list[str]], str], documents: int, written: int, refused: int
+) -> None:
+    with cluster_that_refuses_requests(reason_of) as url, Elastic(url).connect() as client:
+        found = send(batch_of(documents), client, ONCE)
+    assert (found.written, len(found.refused)) == (written, refused)
+    assert found.unfinished == ("" if written + refused else f"answers 400 illegal_argument_exception: {EXPLICIT}")
 
 
 def test_what_says_200_and_is_no_elasticsearch_is_waited_for() -> None:
