@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -39,7 +40,7 @@ def ask(settings: Settings, series: str, report: Report = silent) -> dict[str, A
         try:
             return get(address, series)
         except OSError as error:
-            report(f"{address} does not answer ({type(error).__name__})")
+            report(f"{address} does not answer ({error.strerror or type(error).__name__})")
     if not has_started(settings.checkpoint("detect")):
         msg = f"version {settings.version} has never run; `kappa run detect`, or name another with --version"
         raise InputError(msg)
@@ -64,14 +65,24 @@ def get(address: str, series: str) -> dict[str, Any]:
         with urllib.request.urlopen(
             f"{address}/state?series={quote(series, safe='')}", timeout=TIMEOUT_SECONDS
         ) as found:
-            answer: dict[str, Any] = json.load(found)
-            return answer
+            return answered(found.status, found.reason, found.read())
     except HTTPError as error:
         with error:
-            refused = json.load(error)
+            refused = answered(error.code, error.reason, error.read())
         raise InputError(refused["error"]) from error
     except http.client.HTTPException as error:
-        raise ConnectionError(str(error)) from error
+        raise ConnectionError(type(error).__name__) from error
+
+
+def answered(status: int, why: str, body: bytes) -> dict[str, Any]:
+    """An answer, or what is refused, from its JSON. Raises ConnectionError for anything else, as for a name that is too long for an address."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or ("error" in found) != (status != HTTPStatus.OK):
+        raise ConnectionError(0, f"{status} {why}")
+    return found
 
 
 def place(settings: Settings, job: str = "detect") -> Path:

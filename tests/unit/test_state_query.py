@@ -13,6 +13,7 @@ from urllib.error import HTTPError
 
 import numpy as np
 import pytest
+from support.recording_server import server_that
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import ProcessId
@@ -192,6 +193,30 @@ def test_a_process_that_is_gone_is_not_asked(tmp_path: Path) -> None:
         assert state_server.address_of(settings) is None
     file.write_text("{")
     assert state_server.address_of(settings) is None
+
+
+@pytest.mark.parametrize("name", ["gauge/web-1/web/" + "ü" * 1_000, "gauge/web-1/web/" + "x" * 70_000])
+def test_a_name_that_is_too_long_for_the_process_is_looked_for_without_it(tmp_path: Path, name: str) -> None:
+    settings, expected = Settings(home=tmp_path), list[str]()
+    with (
+        HealthServer(Health(60), "127.0.0.1", 0, answering) as server,
+        state_server.announced(settings, server.address),
+        pytest.raises(InputError, match="version live has never run"),
+    ):
+        state_server.ask(settings, name, expected.append)
+    assert expected == [f"{server.address} does not answer (414 Request-URI Too Long)"]
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, b"<h1>"), (404, b"<h1>"), (404, b"[]"), (500, b"{}"), (502, b"")])
+def test_what_is_no_answer_of_ours_is_none(tmp_path: Path, status: int, body: bytes) -> None:
+    settings, expected = Settings(home=tmp_path), list[str]()
+    with (
+        server_that(status, body) as (address, _),
+        state_server.announced(settings, address),
+        pytest.raises(InputError, match="version live has never run"),
+    ):
+        state_server.ask(settings, GAUGE, expected.append)
+    assert len(expected) == 1 and expected[0].startswith(f"{address} does not answer ({status} ")
 
 
 def test_a_version_that_never_ran_is_one_line_without_starting_spark(tmp_path: Path) -> None:
