@@ -28,6 +28,7 @@ from typing import Any
 import psutil
 from py4j.protocol import Py4JError
 
+from app.core import lasting_stderr
 from app.core.errors import StackError
 from app.core.file_lock import file_lock
 from app.core.ports import LOOPBACK, free_port, required_port
@@ -105,6 +106,7 @@ def main(arguments: list[str]) -> int:
     # A Java process that ends is reported in a line; py4j would add a stack trace for each of its connections.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     home = Path(task.home)
+    lasting_stderr.begin()
     with _stop_signals() as stop_pipe, file_lock(lock_file(home), _LOCK_WAIT_SECONDS) as held:
         if not held:
             _send({"busy": True})
@@ -152,6 +154,7 @@ class Supervisor:
         self.jvms: dict[str, Jvm] = {}
         self.handles: dict[str, Any] = {}
         self.services: dict[str, ServiceState] = {}
+        self._unwritten = ""  # why the state could not be written
 
     def run(self) -> None:
         """Returns when everything is stopped; StackError where it could not start, or not go on: the state keeps why."""
@@ -229,18 +232,33 @@ class Supervisor:
                 reason = self._stop_reason()
                 if reason:
                     return reason
-                for one in watched:
-                    self._look(one, threads)
+                changed = [self._look(one, threads) for one in watched]
+                if any(changed) or self._unwritten:
+                    self._write_if_possible()
 
-    def _look(self, one: "WatchedServer", threads: "_Threads") -> None:
-        """One look at a server. JVMs are launched here, in the main thread, see app.embedded.jvm."""
+    def _write_if_possible(self) -> None:
+        """Write the state of servers that run; on a full disk it is written when there is room again."""
+        before, self._unwritten = self._unwritten, ""
+        try:
+            self._write("ready")
+        except OSError as error:
+            self._unwritten = str(error)
+            if self._unwritten != before:
+                _log(f"the state of the servers could not be written: {error}; trying again")
+
+    def _look(self, one: "WatchedServer", threads: "_Threads") -> bool:
+        """One look at a server; whether it was launched. JVMs are launched here, in the main thread, see app.embedded.jvm."""
         now, jvm = time.monotonic(), self.jvms[one.name]
         if one.due is not None:
             if now >= one.due:
                 one.due, one.deadline = None, now + _START_SECONDS
-                self._launch_one(one.name, one.server)
-                self._write("ready")
+                try:
+                    self._launch_one(one.name, one.server)
+                except OSError as error:
+                    self._ended(one, f"{one.server.title} could not be launched: {error}")
+                    return False
                 one.starting = threads.submit(self._start, one.name, one.server)
+                return True
         elif one.starting is not None:
             if one.starting.done():
                 try:
@@ -257,6 +275,7 @@ class Supervisor:
             self._ended(one, str(jvm.failure(f"has not answered {_MOST_UNANSWERED} times in a row")))
         elif now - one.up > _GOOD_SECONDS:
             one.policy.progressed(now)
+        return False
 
     def _hangs(self, one: "WatchedServer", threads: "_Threads", now: float) -> bool:
         """Ask a server from time to time whether it works. Questions are counted, so that time in which this process did not run is none."""
@@ -415,7 +434,7 @@ def _release_starter() -> None:
 
 
 def _log(line: str) -> None:
-    """Write a line to supervisor.log, which is stderr."""
+    """Write a line to supervisor.log, which is stderr; on a full disk it is lost."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
     sys.stderr.flush()
 

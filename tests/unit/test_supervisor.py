@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from typer.testing import CliRunner
 from app.cli.main import app
 from app.core.errors import StackError
 from app.core.file_lock import file_lock
+from app.core.settings import PROJECT
 from app.embedded import stack, supervisor
 from app.embedded.jvm import JvmCommand
 from app.embedded.stack_state import (
@@ -132,6 +134,76 @@ def test_a_server_that_does_not_answer_many_times_in_a_row_is_started_again(
     written = capfd.readouterr().err
     assert "idle: has not answered 12 times in a row; starting it again in" in written
     assert "Idle is up again" in written
+
+
+def test_a_full_disk_ends_no_server(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    """The state is written when there is room again."""
+    starts: list[int] = []
+    written: list[StackState | None] = []  # of states in which the servers run; None for one that the disk did not take
+
+    def on_full_disk(home: Path, state: StackState) -> None:
+        if state.phase == "ready":
+            written.append(state if len(written) not in (1, 2, 3) else None)
+            if written[-1] is None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            if len(written) > 1:
+                os.write(ours.stop_writing, b"x")
+        write_state(home, state)
+
+    def start(jvm: IdleServer) -> str:
+        starts.append(jvm.process.pid)
+        if len(starts) == 1:
+            threading.Timer(0.1, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+        return "up"
+
+    monkeypatch.setattr(supervisor, "write_state", on_full_disk)
+    ours = run(start)
+    ours.run()
+    last = written[-1]
+    assert last is not None and last.services["kafka"].process is not None
+    assert (written[1:-1], [last.services["kafka"].process.pid]) == ([None] * 3, starts[1:])
+    assert capfd.readouterr().err.count("No space left on device") == 1
+
+
+def test_a_server_that_cannot_be_launched_for_once_is_launched_again(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[int] = []
+    starts: list[int] = []
+
+    class AtTimes(IdleServer):
+        def __init__(self, command: JvmCommand) -> None:
+            launched.append(1)
+            if len(launched) == 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().__init__(command)
+
+    def start(jvm: IdleServer) -> str:
+        starts.append(jvm.process.pid)
+        if len(starts) == 1:
+            threading.Timer(0.05, os.kill, (jvm.process.pid, signal.SIGKILL)).start()
+        else:
+            os.write(ours.stop_writing, b"x")
+        return "up"
+
+    monkeypatch.setattr(supervisor, "Jvm", AtTimes)
+    ours = run(start)
+    ours.run()
+    assert (len(launched), len(starts)) == (3, 2)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="wants the full disk that Linux has")
+def test_a_full_disk_under_its_log_ends_no_supervisor(tmp_path: Path) -> None:
+    code = (
+        "import sys; from app.embedded import supervisor as s\n"
+        "class Logs:\n"
+        "    def __init__(self, *_): pass\n"
+        "    def run(self): s._log('a line'); print('went on', flush=True)\n"
+        "s.Supervisor = Logs; s.main(sys.argv[1:])"
+    )
+    task = Task(str(tmp_path), str(tmp_path), True, False, 0, 0, 1, 1).to_json()
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", code, task]
+        found = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, cwd=PROJECT, timeout=60, check=False)
+    assert (found.returncode, found.stdout) == (0, b"went on\n")
 
 
 def test_a_server_that_never_comes_up_again_ends_the_stack_with_a_reason(run: Any, capfd: Any) -> None:
