@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 
 import structlog
@@ -19,7 +20,9 @@ from app.supervision.processes import python_path
 from models.core import compiled
 
 LOOK_SECONDS = 1.0
+MOST_SECONDS = 900.0  # what takes longer hangs
 MODULE = "models"
+UNMADE = "the models could not be compiled beforehand"
 
 log = structlog.get_logger()
 
@@ -31,11 +34,12 @@ def ensure(
 ) -> None:
     """Make the machine code of the models that are imported where it is missing and can be kept; `alive` is called each second meanwhile.
 
-    In a process of its own, whose memory goes with it. Where that fails, workers make it for themselves, and the log says so. Once
-    `stopping`, it is left unmade.
+    In a process of its own, whose memory goes with it. Where that fails, or takes longer than a quarter of an hour, workers make it for
+    themselves, and the log says so. Once `stopping`, it is left unmade.
     """
     if not compiled.is_missing():
         return
+    deadline = time.monotonic() + MOST_SECONDS
     report("compiling the models to machine code, once: about a minute of a processor")
     with interrupts.held_back():
         made = subprocess.Popen(
@@ -53,11 +57,14 @@ def ensure(
                     break
                 except subprocess.TimeoutExpired:
                     alive()
-                    if stopping():
+                    is_late = time.monotonic() > deadline
+                    if is_late:
+                        log.warning(UNMADE, why=f"no end after {MOST_SECONDS:.0f} s")
+                    if is_late or stopping():
                         made.kill()
                         return
         except BaseException:
             made.kill()
             raise
     if made.returncode:
-        log.warning("the models could not be compiled beforehand", why=error.decode(errors="replace")[-500:])
+        log.warning(UNMADE, why=error.decode(errors="replace")[-500:])

@@ -62,3 +62,14 @@ def test_nobody_waits_for_it_who_is_to_stop(made_by: Callable[[str], None], caps
     made_by("import signal; signal.pause()")
     machine_code.ensure(stopping=lambda: True)
     assert "could not" not in capsys.readouterr().out
+
+
+def test_what_compiles_for_too_long_is_ended_and_the_jobs_go_on(
+    made_by: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine_code, "MOST_SECONDS", 0.3)
+    made_by("import signal; signal.pause()")
+    looks: list[int] = []
+    machine_code.ensure(alive=lambda: looks.append(1), stopping=lambda: len(looks) > 100)
+    assert 1 <= len(looks) < 100
+    assert "no end after 0 s" in capsys.readouterr().out
