@@ -1,7 +1,8 @@
 """The topic `quarantine`: which records jobs do not read. It is read at each start, and appended to by who finds one.
 
 Where one record is named twice, because two processes found it, the first counts: so a start reads the same as the one before,
-and more. What is in the topic and is no such record is left out with a line in the log.
+and more. Who appends a record again names it once more before, with where its topic ends then in `released_as`: if he is killed, the next
+one looks there for the copy. What is in the topic and is no such record is left out with a line in the log.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import structlog
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
+from app.core.file_lock import held_lock
 from app.core.settings import Settings
 from app.kafka.connection import client_options, open_consumer, unavailable
 from app.kafka.offset_ranges import last_timestamps
@@ -36,20 +38,26 @@ MOST_BYTES = 64 << 10  # of a record of the topic: what is longer is none of our
 POLL_MS = 1_000
 SILENT_POLLS = 30  # after which the broker counts as gone
 SEND_SECONDS = 10.0
+LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class QuarantineLog:
-    """All that the topic says: the offset up to which it was read, what was found in order, and what was released since."""
+    """All that the topic says: the offset up to which it was read, what was found in order, what was released since, and what was to be."""
 
     end: int = 0
     found: Quarantine = NOTHING
     released: tuple[QuarantinedRecord, ...] = ()
+    begun: tuple[QuarantinedRecord, ...] = ()
 
     @property
     def kept(self) -> int:
         """How many records are in quarantine and have not been appended again."""
         return len({one.place for one in self.found.records} - {one.place for one in self.released})
+
+    def first_offset_of_copy(self, record: QuarantinedRecord) -> int | None:
+        """The offset from which on there may be a copy of one that was to be appended again; None where that was never begun."""
+        return next((one.released_as for one in self.begun if one.place == record.place), None)
 
     def release_of(self, record: QuarantinedRecord) -> QuarantinedRecord | None:
         """The record that says that one was appended again; None where it was not."""
@@ -90,15 +98,18 @@ def read_with(settings: Settings, consumer: KafkaConsumer, until: int | None = N
     end = end if until is None else min(until, end)
     found: dict[tuple[str, str, int, int], QuarantinedRecord] = {}
     released: dict[tuple[str, int, int], QuarantinedRecord] = {}
+    begun: list[QuarantinedRecord] = []
     for record in records_to(settings, consumer, at, consumer.beginning_offsets([at])[at], end):
         one = record_of(record.value)
         if one is None:
             log.warning("a record of the quarantine cannot be read", topic=topic, offset=record.offset)
         elif one.status == "released":
             released[one.place] = one
+        elif one.released_as is not None:
+            begun.append(one)
         else:
             found.setdefault((one.job, *one.place), one)
-    return QuarantineLog(end, Quarantine(tuple(found.values())), tuple(released.values()))
+    return QuarantineLog(end, Quarantine(tuple(found.values())), tuple(released.values()), tuple(begun))
 
 
 def records_to(settings: Settings, consumer: KafkaConsumer, at: TopicPartition, begin: int, end: int) -> Iterator[Any]:
@@ -243,11 +254,12 @@ def send(settings: Settings, records: Sequence[Outgoing]) -> list[int]:
 
 @dataclass(frozen=True)
 class Retry:
-    """A record that is appended again: what it was, the append time that the copy is given (None: the broker's clock)."""
+    """A record that is appended again: what it was, the append time that the copy is given (None: the broker's clock), the end of its partition."""
 
     original: QuarantinedRecord
     record: Any
     at_ms: int | None
+    end: int
 
 
 def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, int, int]) -> Retry:
@@ -277,19 +289,53 @@ def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, in
         if len(record.value or b"") > MAX_RECORD:
             msg = f"{name} has {len(record.value):,} bytes: every release refuses what is longer than {MAX_RECORD:,} (docs/inputs.md)"
             raise InputError(msg)
-        at_ms = None
+        at = TopicPartition(topic, partition)
+        ends, at_ms = consumer.end_offsets([at]), None
         if settings.topics.timestamps == "create":
             # Append times of a partition do not go back, and a later one would close the windows of what is still to come.
-            at = TopicPartition(topic, partition)
-            at_ms = last_timestamps(consumer, {at: offset}, consumer.end_offsets([at])).get(at, record.timestamp)
-    return Retry(original, record, at_ms)
+            at_ms = last_timestamps(consumer, {at: offset}, ends).get(at, record.timestamp)
+    return Retry(original, record, at_ms, ends[at])
 
 
 def retry(settings: Settings, planned: Retry) -> QuarantinedRecord:
-    """Append a record again, and note that in the topic; returns what was noted."""
-    one, record = planned.original, planned.record
-    headers = [(str(key), value) for key, value in record.headers or ()]
-    (offset,) = send(settings, [(one.topic, one.partition, record.key, record.value, headers, planned.at_ms)])
-    released = replace(one, status="released", released_as=offset, found=now_ms(), version=settings.version)
-    append(settings, [released])
+    """Append a record again, and note that in the topic before and after; returns what was noted.
+
+    What another process has begun and not ended is completed: a copy that is there is not appended once more. One process does so at a time
+    for each home. Raises InputError as `planned_retry`, and where another process is at it for long.
+    """
+    lock = settings.home / "versions" / "quarantine.lock"
+    refusal = f"{lock} is held by another process for {LOCK_SECONDS:.0f} s; try again"
+    with held_lock(lock, LOCK_SECONDS, refusal):
+        known = read(settings)
+        planned = planned_retry(settings, known, planned.original.place)
+        one, record = planned.original, planned.record
+        offset = copy_of(settings, planned, known.first_offset_of_copy(one))
+        if offset is None:
+            append(settings, [begun(planned, settings.version)])
+            headers = headers_of(record)
+            (offset,) = send(settings, [(one.topic, one.partition, record.key, record.value, headers, planned.at_ms)])
+        released = replace(one, status="released", released_as=offset, found=now_ms(), version=settings.version)
+        append(settings, [released])
     return released
+
+
+def begun(planned: Retry, version: str) -> QuarantinedRecord:
+    """The record of the topic that is appended before a copy is: from which offset on that may be."""
+    return replace(planned.original, released_as=planned.end, found=now_ms(), version=version)
+
+
+def copy_of(settings: Settings, planned: Retry, first: int | None) -> int | None:
+    """The offset of the copy of a record, which may be at an offset or after it; None where there is none."""
+    if first is None:
+        return None
+    one, record = planned.original, planned.record
+    wanted = record.key, record.value, headers_of(record)
+    with open_consumer(settings) as consumer:
+        at = TopicPartition(one.topic, one.partition)
+        later = records_to(settings, consumer, at, first, planned.end)
+        return next((each.offset for each in later if (each.key, each.value, headers_of(each)) == wanted), None)
+
+
+def headers_of(record: Any) -> list[tuple[str, bytes]]:
+    """The headers of a record as kafka-python gives it."""
+    return [(str(key), value) for key, value in record.headers or ()]
