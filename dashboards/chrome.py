@@ -114,7 +114,7 @@ def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
         chosen = st.selectbox("Version", found, index=found.index(named), key="version", bind="query-params")
     with length:
         span = st.segmented_control(
-            "Range, back from the newest event",
+            "Range, back from the last window judged",
             list(RANGES),
             default=DEFAULT_RANGE,
             required=True,
@@ -212,20 +212,20 @@ def loading(*, is_first: bool) -> AbstractContextManager[Any]:
 
 
 def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
-    """Show how recent a version's events are: none, stale, or fresh. Returns whether there is anything to show."""
+    """Show up to when a version has been judged: not at all, not lately, or until now. Returns whether there is anything to show."""
     if newest is None:
         st.info(
-            f"Nothing has been found in version {code(view.version)} yet, not even a score. The first documents come about "
+            f"Nothing has been found in version {code(view.version)} yet, and no window is known to be judged. The first one is about "
             "half a minute after the jobs begin: `kappa run all`, or `kappa demo` to try it.",
             icon=":material/hourglass_empty:",
         )
         return False
     behind = read - newest
-    st.caption(f"Newest event {local_text(newest, view.zone)}, {in_words(behind)}. Times are in {view.zone.key}.")
+    st.caption(f"Judged until {local_text(newest, view.zone)}, {in_words(behind)}. Times are in {view.zone.key}.")
     if behind > FRESH:
         st.warning(
-            f"The newest event is {in_words(behind)}: the jobs are catching up with the log, or no events come, or the "
-            "jobs have stopped: see Jobs on the page Pipeline. The range ends at the newest event, not now.",
+            f"The last window that is known to be judged is {in_words(behind)}: the jobs are catching up with the log or have stopped, as after "
+            "a replay, or Kafka does not answer: see Jobs on the page Pipeline. The range ends with that window, not now.",
             icon=":material/history:",
         )
     return True

@@ -29,7 +29,7 @@ from dashboards.chrome import View
 from dashboards.lanes import swim_lanes
 from dashboards.queries import deliveries, early
 from dashboards.queries.early import FirstSeen
-from dashboards.queries.episodes import newest_event
+from dashboards.queries.episodes import judged_until
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident, episodes, incident, similar
 from dashboards.queries.labels import Answers, LabelDocument, acknowledged, of_incidents
@@ -58,7 +58,7 @@ BELOW_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Missing:
-    """The version has no such incident. `newest` is the version's latest event time."""
+    """The version has no such incident. `newest` is up to when the version has been judged."""
 
     id: str
     newest: datetime | None
@@ -67,7 +67,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class OpenIncidents:
-    """Incidents that are open. `newest` is the version's latest event time."""
+    """Incidents that are open. `newest` is up to when the version has been judged."""
 
     read: datetime
     newest: datetime | None
@@ -98,7 +98,7 @@ class Found:
         return self.labels.get(self.incident.id)
 
     def known(self, span: Span) -> Span:
-        """What of a time something is known of: nothing lasts beyond the newest event."""
+        """What of a time something is known of: nothing lasts beyond the last window judged."""
         return Span(span.start, min(span.end, max(self.newest or span.end, self.incident.span.end)))
 
 
@@ -136,7 +136,7 @@ def show_choice(found: OpenIncidents, view: View) -> None:
 
 def read_open(client: Elasticsearch, version: str) -> OpenIncidents:
     """What there is to choose from. Raises QueryError if a search fails."""
-    return OpenIncidents(chrome.now(), newest_event(client, version), open_incidents(client, version))
+    return OpenIncidents(chrome.now(), judged_until(client, version), open_incidents(client, version))
 
 
 def part(view: View, identity: str) -> None:
@@ -190,7 +190,7 @@ def kept(view: View, identity: str) -> Found | None:
 def read(client: Elasticsearch, version: str, identity: str) -> Found | Missing:
     """All of an incident. Raises QueryError if a search fails."""
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        newest = pool.submit(newest_event, client, version)
+        newest = pool.submit(judged_until, client, version)
         of = incident(client, version, identity)
         if of is None:
             return Missing(identity, newest.result(), chrome.now())

@@ -11,7 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboards.chrome import View
 from dashboards.identity import RESPONDER
-from dashboards.queries.score_log import SECONDS, Curves, CurvesUnavailable, curves
+from dashboards.queries.deployment import Unanswered
+from dashboards.queries.score_log import SECONDS, Curves, curves
 from dashboards.queries.search import Span
 from dashboards.words import plain
 
@@ -41,7 +42,7 @@ def read(
         try:
             with st.spinner("Reading scores from the log …"):
                 found = curves(view.version, wanted, span, focus, asked)
-        except CurvesUnavailable as error:
+        except Unanswered as error:
             st.info(f"There is no curve to show: {plain(error)} {INDEXED}", icon=":material/info:")
             return {}
         if not found.complete:

@@ -10,7 +10,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards import chrome
 from dashboards.chrome import View
-from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.episodes import judged_until, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.logs import RATE_BUCKETS, NovelTemplates, novel_templates, rates, texts
 from dashboards.queries.search import Span
@@ -62,7 +62,7 @@ def show(found: LogsPageData, view: View, by: str) -> None:
 def read(client: Elasticsearch, view: View, by: str) -> LogsPageData:
     """All of the page. Raises QueryError if a search fails."""
     now = chrome.now()
-    newest = newest_event(client, view.version)
+    newest = judged_until(client, view.version)
     span = span_of(newest, now, view.length)
     listing = rates(client, view.version, span, BY[by][1])
     text_of = texts(client, view.version, list(listing.rows["series"][listing.rows["text"].isna()]))

@@ -15,7 +15,7 @@ from dashboards.chrome import View
 from dashboards.commands import NO_OPTIONS, CommandError
 from dashboards.identity import RESPONDER, wanted
 from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
-from dashboards.queries.episodes import LASTING, newest_event, span_of
+from dashboards.queries.episodes import LASTING, judged_until, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores, matching, novelties_of, points
@@ -62,7 +62,7 @@ def show_matches(view: View, asked: str) -> None:
     """Series that match; a click shows one."""
 
     def read(client: Elasticsearch) -> Listing:
-        span = span_of(newest_event(client, view.version), chrome.now(), view.length)
+        span = span_of(judged_until(client, view.version), chrome.now(), view.length)
         return matching(client, view.version, asked, span)
 
     found = chrome.known(view, "matches", asked, read)
@@ -121,7 +121,7 @@ def show(found: SeriesPageData, view: View, series: str) -> None:
 def read_series(client: Elasticsearch, view: View, series: str) -> SeriesPageData:
     """All of a series. Raises QueryError if a search fails."""
     now = chrome.now()
-    newest = newest_event(client, view.version)
+    newest = judged_until(client, view.version)
     span = span_of(newest, now, view.length)
     curve = points(client, view.version, [series], span).get(series)
     return SeriesPageData(

@@ -1,7 +1,9 @@
-"""What the pages ask of the topic `scores`: a small server on loopback, within `kappa dashboard`, that knows Kafka so that pages need not.
+"""What the pages ask of Kafka: a small server on loopback, within `kappa dashboard`, that knows it so that pages need not.
 
-`POST /scores` with the header `X-Kappa-Token` and a question as JSON: `version`, `series`, and `since`, `until`, `focus` in epoch ms; the
-answer is that of `ScoreLog`. Who does not know the token, which only the pages' process gets, is refused.
+A question is JSON with the header `X-Kappa-Token`; who does not know the token, which only the pages' process gets, is refused.
+
+`POST /scores`    `version`, `series`, and `since`, `until`, `focus` in epoch ms; the answer is that of `ScoreLog`
+`POST /judged`    `version`; the answer is `until`, the end of the last window that has been judged, epoch ms, or null
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import json
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from app.core.ports import LOOPBACK
 from app.core.settings import Settings
 from app.core.timestamps import LAST_MS
 from app.core.version_name import VERSION_PATTERN
+from app.kafka.judged_windows import JudgedWindows
 from app.kafka.score_log import Question, ScoreLog
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
 from app.versions.pinned_configuration import as_begun
@@ -35,6 +38,7 @@ MOST_SERIES = 50
 MOST_SECONDS = 60.0
 WAIT_SECONDS = 5.0  # for those who have asked before
 FIELDS = {"version", "series", "since", "until", "focus", "seconds"}
+Answer = Callable[[bytes], dict[str, Any]]  # of a question's body, as JSON types
 
 
 class ScoreReader:
@@ -102,53 +106,72 @@ def question_of(body: bytes) -> tuple[str, Question]:
     return given["version"], found
 
 
+def version_of(body: bytes) -> str:
+    """The version that a question is about which names nothing else. Raises InputError for anything else."""
+    try:
+        given = json.loads(body)
+        (name,) = given.values()
+        if given.keys() != {"version"} or not re.fullmatch(VERSION_PATTERN, name):
+            msg = "wanted the name of one as version, and nothing else"
+            raise ValueError(msg)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        msg = f"not a question about a version: {error}"
+        raise InputError(msg) from error
+    return str(name)
+
+
 @contextmanager
 def serving_scores(settings: Settings) -> Iterator[Mapping[str, str]]:
-    """The server, while the block runs; answers its address and token, by the names of the variables that the pages read."""
-    reader, token = ScoreReader(settings), secrets.token_urlsafe(24)
-    server = BoundedServer((LOOPBACK, 0), handler(reader, token))
-    thread = threading.Thread(target=server.serve_forever, name="scores", daemon=True)
-    thread.start()
-    try:
-        yield {"SCORES_URL": f"http://{LOOPBACK}:{server.server_address[1]}/scores", "SCORES_TOKEN": token}
-    finally:
-        server.shutdown()
-        server.server_close()
-        reader.close()
+    """The server, while the block runs; answers its addresses and token, by the names of the variables that the pages read."""
+    token = secrets.token_urlsafe(24)
+    with closing(ScoreReader(settings)) as reader, closing(JudgedWindows(settings)) as judged:
+        answers: dict[str, Answer] = {
+            "/scores": lambda body: reader.answer(*question_of(body)),
+            "/judged": lambda body: {"until": judged.until(version_of(body))},
+        }
+        server = BoundedServer((LOOPBACK, 0), handler(answers, token))
+        thread = threading.Thread(target=server.serve_forever, name="scores", daemon=True)
+        thread.start()
+        where = f"http://{LOOPBACK}:{server.server_address[1]}"
+        try:
+            yield {f"{path[1:].upper()}_URL": where + path for path in answers} | {"SCORES_TOKEN": token}
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
-def handler(reader: ScoreReader, token: str) -> type[BoundedHandler]:
-    """Answers for a reader, to who has the token."""
+def handler(answers: Mapping[str, Answer], token: str) -> type[BoundedHandler]:
+    """Gives the answers of these paths to who has the token."""
 
     class Handler(BoundedHandler):
         def answer(self, path: str, query: str) -> tuple[int, str, bytes]:
-            return 405, "text/plain", b"wanted POST /scores\n"
+            return 405, "text/plain", b"wanted POST\n"
 
         def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
             """Answer a question."""
             length = self.headers.get("Content-Length", "")
             known = hmac.compare_digest(self.headers.get("X-Kappa-Token", "").encode(), token.encode())
-            if not known or self.path != "/scores":
+            if not known or self.path not in answers:
                 self.reply(403, "text/plain", b"refused\n")
             elif not length.isdecimal() or int(length) > MOST_BODY:
                 self.reply(413, "text/plain", b"a question has at most 65,536 bytes\n")
             else:
                 body = self.rfile.read(int(length))
                 self.heard()
-                status, found = answer(reader, body)
+                status, found = answered(answers[self.path], body)
                 self.reply(status, "application/json", found)
 
     return Handler
 
 
-def answer(reader: ScoreReader, body: bytes) -> tuple[int, bytes]:
+def answered(answer: Answer, body: bytes) -> tuple[int, bytes]:
     """Status and JSON: 200, 400 for what cannot be answered, 503 where another try may help."""
     try:
-        return 200, json.dumps(reader.answer(*question_of(body))).encode()
+        return 200, json.dumps(answer(body)).encode()
     except InputError as error:
         return 400, json.dumps({"error": str(error)}).encode()
     except KappaError as error:
         return 503, json.dumps({"error": str(error)}).encode()
     except Exception as error:  # whatever it is, the pages get an answer
-        log.warning("scores cannot be read", error=str(error)[:500])
-        return 503, json.dumps({"error": f"the scores cannot be read now ({type(error).__name__}): ask again"}).encode()
+        log.warning("the pages cannot be answered", error=str(error)[:500])
+        return 503, json.dumps({"error": f"this cannot be read now ({type(error).__name__}): ask again"}).encode()

@@ -4,8 +4,8 @@ A module for each page; `search` reaches the server, `frames` makes frames of it
 incidents.
 """
 
-from dashboards.queries.episodes import INCIDENT, NOVELTY, newest_event, span_of
+from dashboards.queries.episodes import INCIDENT, NOVELTY, judged_until, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Connection, QueryError, Span
 
-__all__ = ["INCIDENT", "NOVELTY", "Connection", "Listing", "QueryError", "Span", "newest_event", "span_of"]
+__all__ = ["INCIDENT", "NOVELTY", "Connection", "Listing", "QueryError", "Span", "judged_until", "span_of"]

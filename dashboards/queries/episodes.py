@@ -8,11 +8,12 @@ from typing import Any
 
 from elasticsearch import Elasticsearch
 
+from dashboards.queries.deployment import judged_in_log
 from dashboards.queries.frames import Listing, as_list, listing_of, moment
 from dashboards.queries.search import Query, Span, at_least, at_most, none_of, search, term, terms
 from models.records.index_names import alias_of
 
-FRESH = timedelta(minutes=2)
+FRESH = timedelta(minutes=5)  # while nothing but heartbeats comes, windows are closed once a minute
 # Kinds that last until they are closed; a change and a new message have happened and are over.
 LASTING = ("anomaly", "silence")
 CLOSED = term("novelty.status", "close")
@@ -63,17 +64,20 @@ NOVELTY = {
 }
 
 
-def newest_event(client: Elasticsearch, version: str) -> datetime | None:
-    """The latest event time of all that was written, None where nothing was."""
+def judged_until(client: Elasticsearch, version: str) -> datetime | None:
+    """The end of the last window that is known to be judged, None where none is: by the log, or the latest event time of all that is indexed.
+
+    What is indexed alone would not do: a quiet version publishes nothing, and its scores are indexed only where that is asked for.
+    """
     names = ["scores", "novelties", "incidents"]
     aggs = {"scored": {"max": {"field": "@timestamp"}}, "stated": {"max": {"field": "novelty.window_end"}}}
     found = search(client, [alias_of(name, version) for name in names], size=0, aggs=aggs).get("aggregations", {})
-    millis = [found[name]["value"] for name in aggs if name in found and found[name]["value"] is not None]
-    return moment(max(millis)) if millis else None
+    known = [moment(found[name]["value"]) for name in aggs if name in found and found[name]["value"] is not None]
+    return max(filter(None, [*known, judged_in_log(version)]), default=None)
 
 
 def span_of(newest: datetime | None, now: datetime, length: timedelta) -> Span:
-    """The last `length` until now; until the newest event where that is stale, as in a replay, or ahead of now."""
+    """The last `length` until now; until the last window judged where that is long ago, as in a replay, or ahead of now."""
     fresh = newest is None or timedelta() <= now - newest <= FRESH
     end = now if fresh or newest is None else newest
     return Span(end - length, end)

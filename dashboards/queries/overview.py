@@ -16,7 +16,7 @@ from dashboards.queries.episodes import (
     FRESH,
     OPEN,
     incidents,
-    newest_event,
+    judged_until,
     novelties,
     span_of,
     touching,
@@ -50,7 +50,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Overview:
-    """All that the first page shows. `newest` is the latest event time, None where nothing has been written.
+    """All that the first page shows. `newest` is up to when the version has been judged, None where that is not known.
 
     `novelties` are those of `lanes`; `changes` those since `changes_from`; `answers` has what people answered to open incidents, by their ids.
     """
@@ -70,12 +70,12 @@ class Overview:
 
     @property
     def age(self) -> timedelta | None:
-        """How far the newest event was behind the clock."""
+        """How far the last window judged was behind the clock."""
         return None if self.newest is None else self.read - self.newest
 
     @property
     def stale(self) -> bool:
-        """Whether something was written, but nothing recently."""
+        """Whether something was judged, but nothing recently."""
         return self.age is not None and self.age > FRESH
 
 
@@ -93,7 +93,7 @@ def overview(
     """
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         opened = pool.submit(open_incidents, client, version)
-        newest = newest_event(client, version)
+        newest = judged_until(client, version)
         span = span_of(newest, now, length)
         since = span.start if midnight is None else min(span.start, midnight)
         closed = pool.submit(closed_incidents, client, version, span)

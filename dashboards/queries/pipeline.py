@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from elasticsearch import Elasticsearch
 
-from dashboards.queries.episodes import newest_event, span_of
+from dashboards.queries.episodes import judged_until, span_of
 from dashboards.queries.frames import Listing, frame_of, moment, pick
 from dashboards.queries.search import Span, buckets, search, within
 from models.records.index_names import alias_of
@@ -45,7 +45,7 @@ class Refusals:
 
 def refusals(client: Elasticsearch, version: str, length: timedelta, now: datetime) -> Refusals:
     """What was refused. Raises QueryError if a search fails."""
-    newest = newest_event(client, version)
+    newest = judged_until(client, version)
     own = span_of(newest, now, length)
     span = Span(own.start, max(own.end, now))
     return Refusals(now, span, newest, refused(client, version, span), rate(client, version, span))

@@ -1,37 +1,24 @@
-"""Curves of series whose scores are not indexed: `kappa dashboard` reads them from the topic `scores` when they are looked at.
-
-CurvesUnavailable    there is no answer: one sentence for a person
-"""
+"""Curves of series whose scores are not indexed: `kappa dashboard` reads them from the topic `scores` when they are looked at."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
-from urllib.error import HTTPError
 
 import pandas as pd
 import streamlit as st
 
+from dashboards.queries.deployment import ask
 from dashboards.queries.frames import frame_of, moment
-from dashboards.queries.search import PREFIX, Span
+from dashboards.queries.search import Span
 from dashboards.queries.series import POINT
 
 SECONDS = 2.0  # of reading, where nobody asked for more
 AT_ONCE = 50  # series in one question
 MORE_SECONDS = 15.0  # besides the reading: others may have asked before
-MOST_BYTES = 50_000_000
 KEPT_SECONDS = 60  # an answer, for all who look at the same
 STEP = timedelta(seconds=10)
-
-
-class CurvesUnavailable(Exception):
-    """There is no answer: one sentence for a person."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +38,11 @@ class Curves:
 def curves(version: str, series: Sequence[str], span: Span, focus: datetime, seconds: float = SECONDS) -> Curves:
     """Curves of series in a span, read in about so many seconds; what is far from the focus is left out where that is too little.
 
-    Raises CurvesUnavailable.
+    Raises Unanswered.
     """
-    where = os.environ.get(f"{PREFIX}SCORES_URL", "")
-    if not where:
-        msg = "This dashboard was not started by `kappa dashboard`, so it cannot read scores from Kafka."
-        raise CurvesUnavailable(msg)
     since, until = rounded(span)
     middle = min(max(int(focus.timestamp() * 1000), since), until) if focus < span.end else until
-    return kept(where, version, tuple(series[:AT_ONCE]), since, until, middle, seconds)
+    return kept(version, tuple(series[:AT_ONCE]), since, until, middle, seconds)
 
 
 def rounded(span: Span) -> tuple[int, int]:
@@ -69,9 +52,7 @@ def rounded(span: Span) -> tuple[int, int]:
 
 
 @st.cache_data(show_spinner=False, ttl=KEPT_SECONDS, max_entries=64)
-def kept(
-    where: str, version: str, series: tuple[str, ...], since: int, until: int, focus: int, seconds: float
-) -> Curves:
+def kept(version: str, series: tuple[str, ...], since: int, until: int, focus: int, seconds: float) -> Curves:
     """An answer, kept for a while."""
     question = {
         "version": version,
@@ -81,33 +62,9 @@ def kept(
         "focus": focus,
         "seconds": seconds,
     }
-    found = ask(where, question, seconds + MORE_SECONDS)
+    found = ask("scores", question, seconds + MORE_SECONDS)
     points = {
         name: frame_of([{**one, "time": moment(one["time"])} for one in rows], POINT)
         for name, rows in found["series"].items()
     }
     return Curves(points, found["records"] / found["wanted"] if found["wanted"] else 1.0, found["seconds"])
-
-
-def ask(where: str, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """The answer of the server of scores. Raises CurvesUnavailable."""
-    headers = {"X-Kappa-Token": os.environ.get(f"{PREFIX}SCORES_TOKEN", "")}
-    request = urllib.request.Request(where, json.dumps(question).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
-            found: dict[str, Any] = json.loads(answer.read(MOST_BYTES))
-            return found
-    except HTTPError as error:
-        with error:
-            raise CurvesUnavailable(reason(error.read(MOST_BYTES))) from error
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        msg = f"Scores cannot be read from Kafka now ({type(error).__name__}): see whether `kappa dashboard` runs."
-        raise CurvesUnavailable(msg) from error
-
-
-def reason(body: bytes) -> str:
-    """What the server says of a question that it does not answer."""
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return "Scores cannot be read from Kafka: the server refuses this question."

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pandas as pd
 from elasticsearch import Elasticsearch
 
-from dashboards.queries.episodes import incidents, newest_event, novelties, span_of
+from dashboards.queries.episodes import incidents, judged_until, novelties, span_of
 from dashboards.queries.frames import Listing, frame_of, moment
 from dashboards.queries.labels import LabelDocument, of_span
 from dashboards.queries.search import Span, all_of, at_least, at_most, buckets, search, terms, within
@@ -44,9 +44,9 @@ class Comparison:
 def compare(client: Elasticsearch, left: str, right: str, length: timedelta, now: datetime) -> Comparison:
     """Compare one version with another. Raises QueryError if a search fails.
 
-    The span ends with the newest event of the version that is less far: what the other one found later is no difference.
+    The span ends where the version that is less far has been judged: what the other one found later is no difference.
     """
-    newest = (newest_event(client, left), newest_event(client, right))
+    newest = (judged_until(client, left), judged_until(client, right))
     known = [at for at in newest if at is not None]
     span = span_of(min(known, default=None), now, length)
     found = [listed(client, version, span) for version in (left, right)]

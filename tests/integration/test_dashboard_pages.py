@@ -28,9 +28,9 @@ from dashboards.queries import (
     Connection,
     QueryError,
     Span,
+    judged_until,
     labels,
     logs,
-    newest_event,
     overview,
     search,
     series,
@@ -822,7 +822,7 @@ def test_newest_event_is_that_of_the_last_window_of_any_kind(client: Elasticsear
     documents.score(5)
     documents.novelty("vm-1", "anomaly", "update", (60, 2), 20.0)
     documents.write()
-    assert newest_event(client, version) == NOON - timedelta(minutes=2)
+    assert judged_until(client, version) == NOON - timedelta(minutes=2)
 
 
 def test_search_that_is_refused_is_a_sentence(client: Elasticsearch, version: str) -> None:

@@ -16,7 +16,7 @@ from support.markdown import as_read
 from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
 from dashboards.incident import since_when
 from dashboards.navigation import PAGES
-from dashboards.queries import Connection, QueryError, newest_event, span_of
+from dashboards.queries import Connection, QueryError, judged_until, span_of
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.incident import of_document
 from dashboards.words import how_often, in_words, plural
@@ -65,7 +65,7 @@ def with_query(test: AppTest, query: dict[str, str]) -> AppTest:
 
 
 def shown(name: str, minutes_old: float | None) -> AppTest:
-    """What a page shows of a version in which nothing was found and whose newest event is so old."""
+    """What a page shows of a version in which nothing was found and whose last window judged is so old."""
 
     def script(name: str, minutes_old: float | None) -> None:
         from datetime import UTC, datetime, timedelta
@@ -222,16 +222,24 @@ def test_empty_version_says_what_to_start() -> None:
     assert "kappa run all" in shown("overview", None).info[0].value
 
 
+def test_what_a_version_without_news_says_holds_where_scores_are_not_indexed() -> None:
+    for minutes in (None, 1, 4, 17):
+        assert not re.search(
+            "newest event|not even a score|no events", words(shown("overview", minutes)), re.IGNORECASE
+        )
+    assert not shown("overview", 4).warning, "while only heartbeats come, windows are closed once a minute"
+
+
 def test_quiet_version_is_no_warning() -> None:
     test = shown("overview", 1)
     assert not test.warning
     assert [metric.value for metric in test.metric] == ["0"] * 5
     assert test.success[0].value == "No incident is open."
-    assert "Newest event 2026-11-21 12:59:00 CET, 60 s old" in words(test)
+    assert "Judged until 2026-11-21 12:59:00 CET, 60 s old" in words(test)
 
 
 @given(LENGTHS, st.none() | OFFSETS)
-def test_span_has_its_length_and_holds_the_newest_event(length: timedelta, age: timedelta | None) -> None:
+def test_span_has_its_length_and_holds_the_last_window_judged(length: timedelta, age: timedelta | None) -> None:
     newest = None if age is None else NOON - age
     span = span_of(newest, NOON, length)
     assert span.end - span.start == length
@@ -247,7 +255,7 @@ def test_server_that_never_answers_is_given_up_in_time() -> None:
             Connection(url, timeout_seconds=0.2).connect() as client,
             pytest.raises(QueryError, match="did not answer in time"),
         ):
-            newest_event(client, "live")
+            judged_until(client, "live")
 
 
 def test_secrets_are_in_no_repr() -> None:

@@ -1,14 +1,24 @@
-"""What is read of the topic `scores`: which part of a range, which records, and how windows become points."""
+"""What pages ask of Kafka: which part of a range of `scores` is read, how windows become points, up to when a version was judged."""
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.settings import Settings
+from app.kafka.judged_windows import JudgedWindows
 from app.kafka.score_log import CurvePoint, Question, add, cut, score_of
-from app.runtime.score_server import MOST_SECONDS, question_of
-from pipelines.errors import InputError
+from app.runtime.bounded_server import BoundedServer
+from app.runtime.score_server import MOST_SECONDS, handler, question_of, version_of
+from dashboards.queries.deployment import judged_in_log
+from pipelines.errors import InputError, ServiceUnavailable
 
 QUESTION = {"version": "live", "series": ["gauge/vm-1//cpu"], "since": 0, "until": 60_000, "focus": 30_000}
 
@@ -63,3 +73,57 @@ def test_a_question_has_bounds() -> None:
     for junk in (b"", b"[]", b"\xff", b"[" * 50_000):
         with pytest.raises(InputError, match="not a question about scores"):
             question_of(junk)
+
+
+def test_a_question_about_a_version_names_it_alone() -> None:
+    assert version_of(b'{"version": "v2"}') == "v2"
+    for junk in (
+        b"",
+        b"[]",
+        b"{}",
+        b"[" * 50_000,
+        b'{"version": 1}',
+        b'{"version": "../x"}',
+        b'{"version": "v2", "x": 1}',
+    ):
+        with pytest.raises(InputError, match="not a question about a version"):
+            version_of(junk)
+
+
+@contextmanager
+def answering(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> Iterator[None]:
+    """Pages whose `kappa dashboard` gives these answers: an object, or the error that it raises."""
+
+    def answer(found: Any) -> dict[str, Any]:
+        if isinstance(found, Exception):
+            raise found
+        return dict(found)
+
+    paths = {f"/{name}": lambda body, found=found: answer(found) for name, found in answers.items()}
+    server = BoundedServer(("127.0.0.1", 0), handler(paths, "token"))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("KAPPA_DASHBOARD_SCORES_TOKEN", "token")
+    for path in paths:
+        where = f"http://127.0.0.1:{server.server_address[1]}{path}"
+        monkeypatch.setenv(f"KAPPA_DASHBOARD_{path[1:].upper()}_URL", where)
+    yield
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_pages_ask_the_log_up_to_when_a_version_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(monkeypatch, judged={"until": 1_795_262_400_000}):
+        assert judged_in_log("live") == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    for nothing in ({"until": None}, ServiceUnavailable("Kafka is away"), InputError("no right"), RuntimeError("?")):
+        with answering(monkeypatch, judged=nothing):
+            assert judged_in_log("live") is None
+    assert judged_in_log("live") is None, "nobody listens there any more"
+    monkeypatch.delenv("KAPPA_DASHBOARD_JUDGED_URL")
+    assert judged_in_log("live") is None
+
+
+def test_without_a_broker_nothing_is_known_of_what_was_judged(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="bootstrap_servers"):
+        JudgedWindows(Settings(home=tmp_path)).until("live")
