@@ -38,10 +38,14 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, 
 def chosen_row(
     listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows", *, hidden: Sequence[str] = HIDDEN
 ) -> Any:
-    """As `table`; returns the row whose cell was clicked, None before that."""
+    """As `table`; returns the row whose cell was clicked, None before that.
+
+    A click is the position of a row in what the browser shows: in the rows that were drawn last, not in those that are read by the time of it.
+    """
+    drawn, clicked_in = f"drawn {key}", f"clicked {key}"
 
     def clicked() -> None:
-        st.session_state[f"clicked {key}"] = True
+        st.session_state[clicked_in] = st.session_state[drawn]
 
     event = st.dataframe(
         without_formulas(listing.rows[list(config)]),
@@ -55,11 +59,11 @@ def chosen_row(
         selection_mode="single-cell",
     )
     say_if_cut(listing, things)
+    st.session_state[drawn] = listing.rows
     # What is selected stays so: only a click that is new leads anywhere.
-    if not st.session_state.pop(f"clicked {key}", False):
-        return None
+    rows = st.session_state.pop(clicked_in, None)
     cells = event.selection.cells
-    return listing.rows.iloc[cells[0][0]] if cells and cells[0][0] < len(listing.rows) else None
+    return rows.iloc[cells[0][0]] if rows is not None and cells and cells[0][0] < len(rows) else None
 
 
 def without_formulas(rows: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.testing.v1 import AppTest
 from support.markdown import HOSTILE, as_read
 
 from dashboards import open_incidents, runbook, sharing, storms, tables
@@ -136,3 +138,31 @@ def test_no_text_of_a_table_is_a_formula_for_a_spreadsheet() -> None:
     assert rows["reason"].iloc[0] == "=cmd", "what a click leads to is as it was"
     assert all(found[name].equals(rows[name]) for name in ("since", "value", "n"))
     assert list(tables.without_formulas(rows[:0]).columns) == list(rows.columns)
+
+
+def test_a_click_is_about_what_was_drawn_though_other_rows_are_read_by_then() -> None:
+    def script() -> None:
+        import pandas as pd
+        import streamlit as st
+
+        from dashboards.queries.frames import Listing
+        from dashboards.tables import chosen_row, text_column
+
+        reads = st.session_state["reads"] = st.session_state.get("reads", 0) + 1
+        names = [f"incident {n}" for n in range(reads, 0, -1)]  # the newest is the first
+        chosen = chosen_row(Listing(pd.DataFrame({"id": names}), reads), {"id": text_column("id")}, "table")
+        st.text(None if chosen is None else chosen["id"])
+
+    test = AppTest.from_function(script, default_timeout=60).run()
+    test.run()
+    assert list(test.dataframe[0].value["id"]) == ["incident 2", "incident 1"]
+    click = WidgetStates()
+    click.widgets.add(
+        id=test.dataframe[0].proto.id,
+        string_value=json.dumps({"selection": {"rows": [], "columns": [], "cells": [[0, "id"]]}}),
+    )
+    test._run(click)
+    assert not test.exception
+    assert test.text[0].value == "incident 2"
+    test._run(click)
+    assert test.text[0].value == "None", "what stays selected is no click"
