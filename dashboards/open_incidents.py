@@ -32,19 +32,26 @@ def by_severity(listing: Listing, answers: Answered) -> str:
     return f"{part} {' · '.join([*words, ', '.join([*parts, f'{len(listing.rows) - len(given)} not'])])}".strip()
 
 
-def show_lines(rows: pd.DataFrame, answers: Answered, view: View, read: datetime) -> None:
-    """Incidents as lines; those of a storm behind one. Columns of INCIDENT, the worst first."""
-    for group in storms(rows):
+def show_lines(listing: Listing, most: int, answers: Answered, view: View, read: datetime) -> None:
+    """The first `most` incidents as lines; those of a storm behind one, which counts all of it. Columns of INCIDENT, the worst first."""
+    first, uncounted = set(listing.rows["id"][:most]), " or more" if listing.total > len(listing.rows) else ""
+    for group in storms(listing.rows):
+        lines = group[group["id"].isin(first)]
+        if lines.empty:
+            return
         if len(group) == 1:
             line(group.iloc[0], answers, view, read)
             continue
         began, ended = group["since"].min(), group["since"].max()
         within = duration(max(ended - began, timedelta(minutes=1)))
         worst = severity_badge(group.iloc[0]["severity"])
-        title = f"{worst} **{len(group)} incidents** began within {within} from {clock(began, view.zone)}: {plural(hosts(group), 'host')}"
-        with st.expander(f"{title}; the worst: {plain(str(group.iloc[0]['reason']))}"):
-            for _, row in group.iterrows():
+        title = f"{worst} **{len(group)} incidents{uncounted}** began within {within} from {clock(began, view.zone)}"
+        where = plural(hosts(group), "host")
+        with st.expander(f"{title}: {where}; the worst: {plain(str(group.iloc[0]['reason']))}"):
+            for _, row in lines.iterrows():
                 line(row, answers, view, read)
+            if len(group) > len(lines):
+                st.caption(f"{len(group) - len(lines)} more of them are in the table below.")
 
 
 def hosts(rows: pd.DataFrame) -> int:

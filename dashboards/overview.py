@@ -73,7 +73,7 @@ def show_open(found: Overview, view: View) -> None:
         st.success("No incident is open.", icon=":material/check_circle:")
         return
     st.markdown(by_severity(listing, found.answers))
-    show_lines(listing.rows[:SPELLED_OUT], found.answers, view, found.read)
+    show_lines(listing, SPELLED_OUT, found.answers, view, found.read)
     if listing.total > SPELLED_OUT:
         rest = Listing(listing.rows[SPELLED_OUT:], listing.total - SPELLED_OUT)
         with st.expander(f"{plural(rest.total, 'more open incident')}, less severe"):

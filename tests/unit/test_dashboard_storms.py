@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
+import streamlit
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
@@ -15,6 +16,7 @@ from support.markdown import HOSTILE, as_read
 
 from dashboards import open_incidents, runbook, sharing, storms, tables
 from dashboards.acknowledging import briefly
+from dashboards.chrome import View
 from dashboards.queries.frames import Listing, frame_of
 from dashboards.queries.incident import CAUSE, CONTRIBUTION, Incident
 from dashboards.queries.labels import Answers, LabelDocument
@@ -166,3 +168,31 @@ def test_a_click_is_about_what_was_drawn_though_other_rows_are_read_by_then() ->
     assert test.text[0].value == "incident 2"
     test._run(click)
     assert test.text[0].value == "None", "what stays selected is no click"
+
+
+def test_a_storm_counts_all_of_its_incidents_though_few_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(View, "link", lambda *_, **more: streamlit.text(more["incident"]))
+
+    def script(total: int) -> None:
+        from datetime import UTC, datetime, timedelta
+        from zoneinfo import ZoneInfo
+
+        from dashboards import open_incidents
+        from dashboards.chrome import View
+        from dashboards.queries.episodes import INCIDENT
+        from dashboards.queries.frames import Listing, frame_of
+
+        noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        row = dict.fromkeys(INCIDENT, "") | {"until": None, "latest": None, "score": 1.0, "hosts": []}
+        rows = [row | {"id": f"{n}", "since": noon + timedelta(seconds=n), "hosts": [f"vm-{n}"]} for n in range(40)]
+        view = View("live", ["live"], "1h", ZoneInfo("UTC"), 5)
+        open_incidents.show_lines(Listing(frame_of(rows, INCIDENT), total), 30, {}, view, noon)
+
+    for total, words in ((40, "**40 incidents** began"), (400, "**40 incidents or more** began")):
+        test = AppTest.from_function(script, default_timeout=60, args=(total,)).run()
+        assert not test.exception
+        (storm,) = test.expander
+        assert words in storm.label
+        assert storm.label.endswith("40 hosts; the worst: ")
+        assert [one.value for one in storm.get("text")] == [f"{n}" for n in range(30)]
+        assert [one.value for one in storm.caption] == ["10 more of them are in the table below."]
