@@ -88,8 +88,9 @@ def cause(place: int, row: Any, view: View) -> None:
     """A cause: its sentence, since when, and a link to its series."""
     words, link = st.columns([5, 2], vertical_alignment="center")
     announced = ":violet-badge[change] " if row["kind"] == "change" else ""
-    name = plain(row["service"] or row["host"])
-    words.markdown(f"{place}. {announced}**{name}**: {plain(row['why'])} · since {clock(row['onset'], view.zone)}")
+    name = plain(row["service"] or row["host"]) or "–"
+    since = "" if pd.isna(row["onset"]) else f" · since {clock(row['onset'], view.zone)}"
+    words.markdown(f"{place}. {announced}**{name}**: {plain(row['why'])}{since}")
     if row["series"]:
         with link:
             view.link("series", plain(named(row["series"])), icon=":material/show_chart:", series=row["series"])

@@ -29,14 +29,14 @@ def listing_of(found: Mapping[str, Any], columns: Mapping[str, str]) -> Listing:
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | Mapping[str, str]) -> pd.DataFrame:
-    """A frame with these columns, even without rows; times are times, numbers numbers."""
+    """A frame with these columns, even without rows; times are times, numbers numbers, and what is none of these is not known."""
     frame = pd.DataFrame(list(rows), columns=list(columns))
     for name in TIMES:
         if name in frame:
-            frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
+            frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601", errors="coerce")
     for name in NUMBERS:
         if name in frame:
-            frame[name] = frame[name].astype(float)
+            frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     return frame
 
 

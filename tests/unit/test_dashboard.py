@@ -362,3 +362,27 @@ def test_an_incident_says_when_an_episode_of_it_began_before_it() -> None:
         assert since_when(closed, utc, read, began) == usual
     earlier = closed.since - timedelta(minutes=40)
     assert since_when(closed, utc, read, earlier) == f"{usual} · with an episode since Sat 21 Nov, 11:20"
+
+
+@pytest.mark.parametrize("lacks", ["kind", "host", "onset", "score", "why"])
+def test_a_cause_may_lack_anything(lacks: str) -> None:
+    whole = {
+        "kind": "episode",
+        "host": "vm-1",
+        "metric": "cpu",
+        "onset": "2026-11-21T12:00:00Z",
+        "score": 9.0,
+        "why": "up",
+    }
+    test = causes_part([{name: value for name, value in whole.items() if name != lacks}])
+    assert not test.exception
+    (line,) = (as_read(one.value) for one in test.markdown)
+    assert line.startswith("1. ")
+    assert ("since Sat 21 Nov, 12:00" in line) == (lacks != "onset")
+    assert "nan" not in line.lower() and "nat" not in line.lower()
+
+
+def test_a_cause_whose_time_is_none_breaks_no_page() -> None:
+    test = causes_part([{"onset": "soon", "score": "high", "host": "vm-1"}])
+    assert not test.exception
+    assert [as_read(one.value)[:2] for one in test.markdown] == ["1."]
