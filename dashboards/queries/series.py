@@ -11,6 +11,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import novelties, touching
 from dashboards.queries.frames import Listing, frame_of, moment
 from dashboards.queries.search import Query, Span, all_of, buckets, search, term, terms, within
+from models.core.series import quote
 from models.records.index_names import alias_of
 
 MAX_MATCHES = 50
@@ -50,8 +51,13 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
 
 
 def contains(word: str) -> Query:
-    """Names of series that hold a word, whatever its case."""
-    escaped = "".join(f"\\{c}" if c in "*?\\" else c for c in word)
+    """Names of series that hold a word, whatever its case: as it stands in the name, or as a part of the name that is encoded there."""
+    return {"bool": {"should": [holds(text) for text in dict.fromkeys((word, quote(word)))], "minimum_should_match": 1}}
+
+
+def holds(text: str) -> Query:
+    """Names of series that hold a text as it is, whatever its case."""
+    escaped = "".join(f"\\{c}" if c in "*?\\" else c for c in text)
     return {"wildcard": {"novelty.series": {"value": f"*{escaped}*", "case_insensitive": True}}}
 
 
