@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.queries.frames import Listing
-from dashboards.words import JOINER
+from dashboards.words import JOINER, one_line, with_texts
 from models.core.formulas import as_text
 
 SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
@@ -25,7 +25,7 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, 
     Columns that are `hidden` are shown by whoever asks the table's toolbar for them.
     """
     st.dataframe(
-        without_formulas(listing.rows[list(config)]),
+        cells(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
@@ -48,7 +48,7 @@ def chosen_row(
         st.session_state[clicked_in] = st.session_state[drawn]
 
     event = st.dataframe(
-        without_formulas(listing.rows[list(config)]),
+        cells(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
@@ -62,21 +62,20 @@ def chosen_row(
     st.session_state[drawn] = listing.rows
     # What is selected stays so: only a click that is new leads anywhere.
     rows = st.session_state.pop(clicked_in, None)
-    cells = event.selection.cells
-    return rows.iloc[cells[0][0]] if rows is not None and cells and cells[0][0] < len(rows) else None
+    chosen = event.selection.cells
+    return rows.iloc[chosen[0][0]] if rows is not None and chosen and chosen[0][0] < len(rows) else None
 
 
-def without_formulas(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as a table shows them: its toolbar writes them as CSV, where no text may be a formula. What is put before one is not seen."""
-    texts = rows.select_dtypes(["object", "string"])
-    return rows.assign(**{str(name): texts[name].map(cell_of) for name in texts})
+def cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as a table shows them, and as its toolbar writes them as CSV."""
+    return with_texts(rows, cell_of)
 
 
 def cell_of(value: Any) -> Any:
-    """A text, or each of a list, that no spreadsheet takes for a formula; anything else as it is."""
+    """A text, or each of a list, in one line, whose characters are all seen but one before what a spreadsheet would take for a formula."""
     if isinstance(value, list):
         return [cell_of(one) for one in value]
-    return as_text(value, JOINER) if isinstance(value, str) else value
+    return as_text(one_line(value), JOINER) if isinstance(value, str) else value
 
 
 def say_if_cut(listing: Listing, things: str) -> None:

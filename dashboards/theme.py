@@ -16,7 +16,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.queries.search import Span
-from dashboards.words import plain
+from dashboards.words import plain, seen, with_texts
 from models.records.records import CRITICAL, INFO, MAJOR, MINOR
 
 Spec = dict[str, Any]
@@ -49,7 +49,7 @@ class Chart:
 
     def show(self, key: str | None = None) -> None:
         """Put it on the page, as wide as there is room."""
-        st.vega_lite_chart(self.rows, {**QUICK, **self.spec}, width="stretch", key=key)
+        st.vega_lite_chart(with_texts(self.rows, seen), {**QUICK, **seen(self.spec)}, width="stretch", key=key)
 
 
 def badge(kind: str) -> str:

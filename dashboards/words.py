@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -91,6 +91,24 @@ def one_line(text: Any) -> str:
     """The beginning of a text in one line, without characters that are not seen."""
     found = printable(" ".join(str(text).split()), "\N{REPLACEMENT CHARACTER}")
     return found if len(found) <= MOST_TEXT else f"{found[:MOST_TEXT]} …"
+
+
+def seen(value: Any) -> Any:
+    """A value whose texts, in lists and objects too, are each in one line and without characters that are not seen."""
+    match value:
+        case str():
+            return one_line(value)
+        case list():
+            return [seen(one) for one in value]
+        case dict():
+            return {name: seen(one) for name, one in value.items()}
+    return value
+
+
+def with_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    """Rows whose columns of texts, or of lists of them, are changed value by value."""
+    texts = rows.select_dtypes(["object", "string"])
+    return rows.assign(**{str(name): texts[name].map(change) for name in texts})
 
 
 def plural(count: int, thing: str) -> str:

@@ -134,12 +134,12 @@ def test_no_text_of_a_table_is_a_formula_for_a_spreadsheet() -> None:
         [{"since": NOON, "reason": text, "hosts": [text], "value": -1.5, "n": 3} for text in ("=cmd", "a=b", "-")],
         ("since", "reason", "hosts", "value", "n"),
     )
-    found = tables.without_formulas(rows)
+    found = tables.cells(rows)
     assert list(found["reason"]) == [f"{JOINER}=cmd", "a=b", f"{JOINER}-"]
     assert list(found["hosts"]) == [[one] for one in found["reason"]]
     assert rows["reason"].iloc[0] == "=cmd", "what a click leads to is as it was"
     assert all(found[name].equals(rows[name]) for name in ("since", "value", "n"))
-    assert list(tables.without_formulas(rows[:0]).columns) == list(rows.columns)
+    assert list(tables.cells(rows[:0]).columns) == list(rows.columns)
 
 
 def test_a_click_is_about_what_was_drawn_though_other_rows_are_read_by_then() -> None:
@@ -196,3 +196,27 @@ def test_a_storm_counts_all_of_its_incidents_though_few_are_spelled_out(monkeypa
         assert storm.label.endswith("40 hosts; the worst: ")
         assert [one.value for one in storm.get("text")] == [f"{n}" for n in range(30)]
         assert [one.value for one in storm.caption] == ["10 more of them are in the table below."]
+
+
+@pytest.mark.parametrize("unseen", ["\u202e", "\u200b", "\u2066", "\ufe0f", "\x1b"])
+def test_characters_that_are_not_seen_are_shown_in_tables_and_charts(unseen: str) -> None:
+    text = f"vm-1{unseen}exe.log"
+    rows = frame_of([{"since": NOON, "host": text, "hosts": [text], "value": 1.5}], ("since", "host", "hosts", "value"))
+    found = tables.cells(rows)
+    assert [found["host"].iloc[0], *found["hosts"].iloc[0]] == ["vm-1\N{REPLACEMENT CHARACTER}exe.log"] * 2
+    assert rows["host"].iloc[0] == text, "what a click leads to is as it was"
+
+    def script(text: str) -> None:
+        import pandas as pd
+
+        from dashboards.theme import Chart, nominal
+
+        y = nominal("host", title=text, sort=[text])
+        Chart(pd.DataFrame({"host": [text], "value": [1.5]}), {"mark": "bar", "encoding": {"y": y}}).show("chart")
+
+    test = AppTest.from_function(script, default_timeout=60, args=(text,)).run()
+    assert not test.exception
+    (chart,) = test.get("vega_lite_chart")
+    drawn = chart.proto.SerializeToString()
+    assert unseen.encode() not in chart.proto.spec.encode() and text.encode() not in drawn
+    assert json.loads(chart.proto.spec)["encoding"]["y"]["sort"] == ["vm-1\N{REPLACEMENT CHARACTER}exe.log"]
