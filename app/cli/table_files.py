@@ -302,7 +302,7 @@ def _milliseconds(file: Path, name: str, column: pd.Series[Any], found: pd.Serie
     if len(unknown):
         raise no_time(file, name, column, int(unknown[0]))
     # not nanoseconds, which end in 2262
-    return np.asarray(found.astype("datetime64[us, UTC]").astype("int64").to_numpy() / 1e3)
+    return np.asarray(np.round(found.astype("datetime64[us, UTC]").astype("int64").to_numpy() / 1e3))
 
 
 def no_time(file: Path, name: str, column: pd.Series[Any], row: int) -> InputError:

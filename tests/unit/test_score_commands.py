@@ -383,3 +383,12 @@ def test_files_of_other_kinds_are_named(tmp_path: Path, begin: bytes, what: str)
     file = tmp_path / "in.csv"
     file.write_bytes(begin + b"\xff\xfe\x00" * 20)
     assert what in refused(str(file), "--value", "v")
+
+
+def test_times_less_than_a_millisecond_apart_are_refused_however_they_are_written(tmp_path: Path) -> None:
+    epoch_us = 1_767_571_200_000_000 + 100 * np.arange(len(STEP))
+    in_iso = [str(np.datetime64(int(at), "us")) for at in epoch_us]
+    for number, times in enumerate((in_iso, epoch_us.tolist())):
+        file = written(tmp_path, {"time": times, "v": STEP}, f"{number}.csv")
+        with pytest.raises(InputError, match="at least 1 ms apart"):
+            raise run(str(file), "--value", "v").exception  # type: ignore[misc]
