@@ -278,7 +278,10 @@ def dropped_rows(job: str, rows: int) -> DeterminismViolation:
 
 
 class BatchListener(ProgressListener):
-    """Hands on the progress of every batch and every idle trigger, and counts rows that the watermark dropped."""
+    """Hands on the progress of every batch and every idle trigger, and counts rows that the watermark dropped.
+
+    Of a batch that an operator has `accepted` it neither counts them nor hands them on: they are no reason any more to stop or to be unhealthy.
+    """
 
     def __init__(
         self,
@@ -298,9 +301,11 @@ class BatchListener(ProgressListener):
     def query_progress(self, progress: QueryProgress) -> None:
         """Count dropped rows, and hand on the progress."""
         name = progress.get("name") or "?"
-        dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in progress.get("stateOperators", []))
+        operators = progress.get("stateOperators", [])
         if progress.get("batchId") in self.accepted.get(name, ()):
-            dropped = 0
+            operators = [op | {"numRowsDroppedByWatermark": 0} for op in operators]
+            progress = {**progress, "stateOperators": operators}
+        dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
         self.dropped[name] = self.dropped.get(name, 0) + dropped
         if self._on_progress is not None:
             self._on_progress(name, progress)

@@ -33,6 +33,7 @@ from app.runtime.jobs import JobSelection
 from app.runtime.served_health import addresses
 from app.runtime.supervise import run_until_stopped
 from pipelines.consumer_lag import lag_of
+from pipelines.runner import BatchListener
 
 NOW = 1_795_305_600.0  # 2026-11-22T00:00:00Z
 GAUGES = (
@@ -280,6 +281,21 @@ def test_one_row_dropped_by_the_watermark_is_unhealthy_for_good() -> None:
     assert not health.summary()["healthy"]
     assert health.summary()["jobs"]["extract"]["dropped_by_watermark"] == 1
     assert exposed(health)["kappa_dropped_by_watermark_total", "extract"] == 1
+
+
+def test_rows_of_a_batch_that_an_operator_has_accepted_make_no_job_unhealthy() -> None:
+    health = Health(60, clock=lambda: NOW)
+    listener = BatchListener(health.on_progress)
+    listener.accepted["extract"] = frozenset({7})
+    accepted = progress(batch=7, dropped=3)
+    listener.query_progress(accepted)
+    assert health.summary()["healthy"]
+    assert health.summary()["jobs"]["extract"]["rows"] == 120
+    assert listener.dropped == {"extract": 0}
+    assert accepted == progress(batch=7, dropped=3), "what Spark reports is as it was"
+    listener.query_progress(progress(batch=8, dropped=2))
+    assert not health.summary()["healthy"]
+    assert listener.dropped == {"extract": 2}
 
 
 def test_health_says_of_which_version_the_jobs_are_while_they_run() -> None:
