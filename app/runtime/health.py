@@ -47,6 +47,11 @@ class JobHealth:
     last_progress: float = field(default_factory=time.monotonic)
 
 
+def no_violations() -> dict[str, Any]:
+    """What `Health.violations` answers before it is known which version the jobs are of."""
+    return {"count": 0, "accepted": 0, "last": None}
+
+
 class Health:
     """Collects the progress of jobs; thread-safe."""
 
@@ -55,7 +60,7 @@ class Health:
     ) -> None:
         self._stale, self._clock, self._lock = stale_seconds, clock, threading.Lock()
         self.parent = parent or Unsupervised()
-        self.violations: Callable[[], dict[str, Any]] = lambda: {"count": 0, "accepted": 0, "last": None}
+        self.violations: Callable[[], dict[str, Any]] = no_violations
         self._jobs: dict[str, JobHealth] = {}
         self._version = ""
         self.metrics = Metrics()
@@ -76,10 +81,12 @@ class Health:
         self.parent.expect(job)
 
     def forget(self) -> None:
-        """Forget all jobs: those of another version will take their place."""
+        """Forget all jobs and what is known of their version: those of another one will take their place, or another process runs them."""
         with self._lock:
             self._jobs.clear()
-        self._version = ""
+        self._version, self._in_quarantine, self._savepoint, self.series = "", 0, None, 0
+        self.violations = no_violations
+        self.metrics.forget()
         self.parent.forget()
 
     def savepoint(self, taken_ms: int | None, problem: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import threading
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
@@ -34,6 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         own = self.registry = CollectorRegistry()
+        self._lock = threading.Lock()
         versions = {
             "version": metadata.version(DISTRIBUTION),
             "python": platform.python_version(),
@@ -84,6 +86,13 @@ class Metrics:
                 for status in STATUSES:
                     self._events.labels(severity, status)
 
+    def forget(self) -> None:
+        """The jobs are not run here any more: what they were is not what they are now, and what is counted of savepoints begins anew."""
+        self._open.clear()
+        for gauge in (self.quarantined, self.series, self.savepoint_taken):
+            gauge.set(0)
+        self.savepoints_failed.reset()
+
     def batch(self, job: str, rows: int, dropped: int, seconds: float) -> None:
         """A batch has ended."""
         self._rows.labels(job).inc(rows)
@@ -120,9 +129,11 @@ class Metrics:
 
     def exposition(self, summary: Mapping[str, Any]) -> bytes:
         """All metrics in Prometheus' text format, with what `Health.summary` says of now."""
-        self._violations.set(summary["violations"]["count"])
-        for job, facts in summary["jobs"].items():
+        with self._lock:
+            self._violations.set(summary["violations"]["count"])
             for key, gauge in self._job_gauges.items():
-                if facts[key] is not None:
-                    gauge.labels(job).set(facts[key])
-        return bytes(generate_latest(self.registry))
+                gauge.clear()
+                for job, facts in summary["jobs"].items():
+                    if facts[key] is not None:
+                        gauge.labels(job).set(facts[key])
+            return bytes(generate_latest(self.registry))

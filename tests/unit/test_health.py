@@ -308,6 +308,31 @@ def test_health_says_of_which_version_the_jobs_are_while_they_run() -> None:
     assert "version" not in health.summary()
 
 
+def test_jobs_that_another_process_runs_now_leave_no_gauge_behind() -> None:
+    health = Health(60, clock=lambda: NOW)
+    never_ran = exposed(health)
+    health.runs("v1")
+    for job in ("extract", "detect", "correlate", "index"):
+        health.expect(job)
+        health.on_progress(job, progress(observedMetrics={"limits": {"series": 5.0, "services": 2.0}}))
+    health.on_progress("correlate", of_correlate(40, open={"critical": 1}))
+    health.violations = lambda: {"count": 1, "accepted": 0, "last": "rows were dropped"}
+    health.quarantined(3)
+    for taken in (None, None, 1_795_300_000_000):
+        health.savepoint(taken, "" if taken else "no disk")
+    assert exposed(health)["kappa_open_incidents", "critical"] == 1
+    health.forget()
+    found = exposed(health)
+    assert {name: value for name, value in found.items() if name in never_ran} == never_ran | {
+        name: found[name] for name in never_ran if name[0].startswith("kappa_left_out")
+    }
+    assert not [name for name in found if name[0] in (*GAUGES, "kappa_open_incidents")]
+    assert found["kappa_rows_total", "extract"] == 120, "what has been counted stays"
+    summary = health.summary()
+    assert (summary["healthy"], summary["jobs"], summary["quarantined"]) == (True, {}, 0)
+    assert "savepoint" not in summary and summary["limits"]["series"] == 0
+
+
 # --- the server
 
 
