@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards import identity
 from dashboards.identity import Identity
+from dashboards.queries.deployment import serving_version
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.search import Connection, QueryError, indexed_versions
 from dashboards.words import code, in_words, local_text, plain
@@ -35,6 +37,7 @@ DEFAULT_RANGE = "1h"
 REFRESHES = {"5s": 5, "30s": 30, "off": None}
 DEFAULT_REFRESH = "5s"
 VERSIONS_SECONDS = 20
+NAMED = "named version"  # in the state of the session
 VERSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")  # as in the settings; what else an address names is no version
 # Streamlit leaves a hand's breadth above each page; what is wrong should be seen without scrolling.
 # On a phone what is chosen takes two lines instead of the whole screen: captions are for screen readers, and how often is not chosen. What is open
@@ -103,7 +106,7 @@ class View:
 
 def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
     """The head of a page: its title, what is chosen, and who has signed in."""
-    named = os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
+    named = named_version()
     st.html(LESS_ROOM)
     head, version, length, refresh, own = st.container(key="head").columns(
         [3, 2, 4, 2, 1.5], vertical_alignment="bottom"
@@ -138,8 +141,18 @@ def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
     )
 
 
+def named_version() -> str:
+    """The version to show where nobody chose another one. When another one serves, a page that shows the one before goes on with it."""
+    before = st.session_state.get(NAMED)
+    named = serving_version() or before or os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
+    if before not in (None, named) and st.session_state.get("version") == before:
+        st.session_state["version"] = named
+    st.session_state[NAMED] = named
+    return str(named)
+
+
 def known_versions(named: str) -> list[str]:
-    """Versions that are indexed, the one that the pages were started for first; the one in the address among them."""
+    """Versions that are indexed, the one that is named first; the one in the address among them."""
     asked = st.query_params.get("version", "")
     others = {*listed_versions(), *([asked] if VERSION.fullmatch(asked) else [])}
     return [named, *sorted(others - {named})]
@@ -174,8 +187,15 @@ def now() -> datetime:
 
 
 def refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
-    """Show a part of a page, and refresh that part alone at the chosen interval."""
-    st.fragment(show, run_every=view.refresh)(*arguments)
+    """Show a part of a page, and refresh that part alone at the chosen interval; all of the page when another version serves."""
+
+    @wraps(show)
+    def part(*given: Any) -> None:
+        if serving_version() not in (None, st.session_state.get(NAMED)):
+            st.rerun()
+        show(*given)
+
+    st.fragment(part, run_every=view.refresh)(*arguments)
 
 
 def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T]) -> T | None:

@@ -10,7 +10,6 @@ from app.cli.connection import Config, connected
 from app.cli.output import report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
-from app.versions import serving
 
 
 def dashboard(
@@ -27,4 +26,4 @@ def dashboard(
     from app.runtime.dashboard import serve  # loads Kafka's client
 
     with stopped_by_signals() as stopping:
-        serve(connected(serving.current(load(config)), ("elasticsearch",)), port, stopping, report, host)
+        serve(connected(load(config), ("elasticsearch",)), port, stopping, report, host)

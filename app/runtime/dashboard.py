@@ -26,6 +26,7 @@ from app.core.user_name import user_name
 from app.runtime.score_server import serving_scores
 from app.supervision.parent import PYTHON
 from app.supervision.processes import python_path
+from app.versions import serving
 from pipelines.errors import KappaError
 
 PAGE = PROJECT / "dashboards" / "navigation.py"
@@ -163,7 +164,7 @@ def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = 
     hidden = {"PASSWORD": own.password, "API_KEY": own.api_key}
     variables = {
         "URL": own.url or "",
-        "VERSION": settings.version,
+        "VERSION": serving.current(settings).version,  # where `serving_scores` does not answer
         "USERNAME": own.username or "",
         **{name: s.get_secret_value() if s else "" for name, s in hidden.items()},
         "CA_CERTS": str(own.ca_certs or ""),

@@ -1,9 +1,10 @@
-"""What the pages ask of Kafka: a small server on loopback, within `kappa dashboard`, that knows it so that pages need not.
+"""What the pages ask of Kafka and of `home`: a small server on loopback, within `kappa dashboard`, that knows them so that pages need not.
 
 A question is JSON with the header `X-Kappa-Token`; who does not know the token, which only the pages' process gets, is refused.
 
 `POST /scores`    `version`, `series`, and `since`, `until`, `focus` in epoch ms; the answer is that of `ScoreLog`
 `POST /judged`    `version`; the answer is `until`, the end of the last window that has been judged, epoch ms, or null
+`POST /serving`   anything; the answer is `version`, which the settings name, or else the one that serves now
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from app.core.version_name import VERSION_PATTERN
 from app.kafka.judged_windows import JudgedWindows
 from app.kafka.score_log import Question, ScoreLog
 from app.runtime.bounded_server import BoundedHandler, BoundedServer
+from app.versions import serving
 from app.versions.pinned_configuration import as_begun
 from models.core.series import parse
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
@@ -123,11 +125,14 @@ def version_of(body: bytes) -> str:
 @contextmanager
 def serving_scores(settings: Settings) -> Iterator[Mapping[str, str]]:
     """The server, while the block runs; answers its addresses and token, by the names of the variables that the pages read."""
-    token = secrets.token_urlsafe(24)
+    token, serves = secrets.token_urlsafe(24), serving.ServingVersionWatch(settings.home)
     with closing(ScoreReader(settings)) as reader, closing(JudgedWindows(settings)) as judged:
         answers: dict[str, Answer] = {
             "/scores": lambda body: reader.answer(*question_of(body)),
             "/judged": lambda body: {"until": judged.until(version_of(body))},
+            "/serving": lambda _: {
+                "version": serves.version() if settings.version == serving.FIRST else settings.version
+            },
         }
         server = BoundedServer((LOOPBACK, 0), handler(answers, token))
         thread = threading.Thread(target=server.serve_forever, name="scores", daemon=True)

@@ -18,7 +18,7 @@ from dashboards.queries.frames import moment
 from dashboards.queries.search import PREFIX
 
 MOST_BYTES = 50_000_000
-JUDGED_SECONDS = 2.0  # the page waits for it
+PATIENCE = 2.0  # seconds that a page waits for what it can do without
 
 
 class Unanswered(Exception):
@@ -56,7 +56,15 @@ def reason(body: bytes) -> str:
 def judged_in_log(version: str) -> datetime | None:
     """The end of the last window that was judged, by the log; None where it says nothing, or cannot be read."""
     try:
-        until = ask("judged", {"version": version}, JUDGED_SECONDS)["until"]
+        until = ask("judged", {"version": version}, PATIENCE)["until"]
     except Unanswered:
         return None
     return None if until is None else moment(until)
+
+
+def serving_version() -> str | None:
+    """The version that the pages show where nobody chose one: that of the settings, or whichever serves now. None where nobody answers."""
+    try:
+        return str(ask("serving", {}, PATIENCE)["version"])
+    except Unanswered:
+        return None

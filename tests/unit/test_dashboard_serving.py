@@ -9,7 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 
-from dashboards import commands
+from app.core.settings import PROJECT, Settings
+from app.runtime.score_server import serving_scores
+from app.versions import serving
+from dashboards import chrome, commands
 
 # Stands for `kappa replay rollback` and `promote`: the versions that served, the oldest first, are in a file, and every call in another one.
 STAND_IN = """
@@ -138,3 +141,83 @@ def test_a_version_that_serves_already_is_said_and_not_promoted_again(deployment
     assert "Version `v2` serves already." in as_read(test.markdown[1].value)
     assert not test.button
     assert deployment.served == ["live", "v2"]
+
+
+def promote(settings: Settings, version: str, after: int) -> None:
+    with serving.locked(settings.home):
+        serving.write(settings.home, serving.read(settings.home).then(version, after))
+
+
+@pytest.fixture
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """A deployment whose settings name no version, and pages that were started by its `kappa dashboard`."""
+    own = Settings(home=tmp_path)
+    monkeypatch.setenv("KAPPA_DASHBOARD_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("KAPPA_DASHBOARD_VERSION", "live")
+    chrome.listed_versions.clear()
+    with serving_scores(own) as served:
+        for name, text in served.items():
+            monkeypatch.setenv(f"KAPPA_DASHBOARD_{name}", text)
+        yield own
+
+
+def page(**query: str) -> AppTest:
+    """The pages at an address."""
+    test = AppTest.from_file(str(PROJECT / "dashboards" / "navigation.py"), default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def version_of(test: AppTest) -> str:
+    assert not test.exception
+    return str(next(box.value for box in test.selectbox if box.label == "Version"))
+
+
+def test_pages_go_over_to_the_version_that_serves_now(followed: Settings) -> None:
+    open_before, other = page(), page(version="trial")
+    assert (version_of(open_before), version_of(other)) == ("live", "trial")
+    promote(followed, "v2", 1_000)
+    assert version_of(open_before.run()) == "v2"
+    assert version_of(page()) == "v2"
+    assert version_of(other.run()) == "trial", "which the address names"
+    promote(followed, "v3", 2_000)
+    assert version_of(open_before.run()) == "v3"
+
+
+def test_pages_stay_with_a_version_that_the_settings_name_and_with_the_last_one_while_nobody_answers(
+    followed: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promote(followed, "v2", 1_000)
+    test = page()
+    monkeypatch.setenv("KAPPA_DASHBOARD_SERVING_URL", "http://127.0.0.1:9/serving")
+    assert version_of(test.run()) == "v2"
+    with serving_scores(followed.model_copy(update={"version": "trial"})) as served:
+        for name, text in served.items():
+            monkeypatch.setenv(f"KAPPA_DASHBOARD_{name}", text)
+        assert version_of(page()) == "trial"
+
+
+def test_a_part_that_is_read_again_has_all_of_the_page_go_over(followed: Settings) -> None:
+    def script(home: str) -> None:
+        from pathlib import Path
+        from zoneinfo import ZoneInfo
+
+        import streamlit as st
+
+        from app.versions import serving
+        from dashboards import chrome
+
+        named = chrome.named_version()
+        if named == "live":  # promoted between the page and its part
+            serving.write(Path(home), serving.read(Path(home)).then("v2", 1_000))
+        view = chrome.View(named, [named], "1h", ZoneInfo("UTC"), 5)
+
+        def part() -> None:
+            st.text(f"a part of {named}")
+
+        chrome.refreshed(view, part)
+
+    test = AppTest.from_function(script, default_timeout=60, args=(str(followed.home),)).run()
+    assert not test.exception
+    assert [one.value for one in test.text] == ["a part of v2"]

@@ -183,7 +183,12 @@ def test_a_storm_counts_all_of_its_incidents_though_few_are_spelled_out(monkeypa
         from dashboards.queries.frames import Listing, frame_of
 
         noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
-        row = dict.fromkeys(INCIDENT, "") | {"until": None, "latest": None, "score": 1.0, "hosts": []}
+        row: dict[str, object] = {**dict.fromkeys(INCIDENT, "")} | {
+            "until": None,
+            "latest": None,
+            "score": 1.0,
+            "hosts": [],
+        }
         rows = [row | {"id": f"{n}", "since": noon + timedelta(seconds=n), "hosts": [f"vm-{n}"]} for n in range(40)]
         view = View("live", ["live"], "1h", ZoneInfo("UTC"), 5)
         open_incidents.show_lines(Listing(frame_of(rows, INCIDENT), total), 30, {}, view, noon)
@@ -194,7 +199,7 @@ def test_a_storm_counts_all_of_its_incidents_though_few_are_spelled_out(monkeypa
         (storm,) = test.expander
         assert words in storm.label
         assert storm.label.endswith("40 hosts; the worst: ")
-        assert [one.value for one in storm.get("text")] == [f"{n}" for n in range(30)]
+        assert [one.value for one in storm.text] == [f"{n}" for n in range(30)]
         assert [one.value for one in storm.caption] == ["10 more of them are in the table below."]
 
 
