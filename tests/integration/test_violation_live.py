@@ -112,6 +112,7 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
         runner.wait(stop, also=lambda: closed(8))
         assert health.summary()["violations"]["count"] == 1
         assert b"kappa_determinism_violations 1.0" in health.exposition()
+        assert health.summary()["healthy"], "of a batch that was accepted"
     assert lines[0].startswith("extract: accepted: extract: ")
     [(value, headers)] = everything(settings, "dead-letters")
     assert value == b""
