@@ -59,7 +59,7 @@ class JudgedWindows:
             try:
                 self._refresh(version)
             except KappaError:
-                self._close()
+                self.close()
                 self._away_until = time.monotonic() + AGAIN_SECONDS
                 if version not in self._known:
                     raise
@@ -84,7 +84,7 @@ class JudgedWindows:
 
     def _read(self, version: str, known: JudgedVersion) -> None:
         """Take in what has come since the last time, at first what stands at the end of each partition."""
-        options, deadline = client_options(self._settings), time.monotonic() + READ_SECONDS
+        options = client_options(self._settings)
         topic = self._settings.model_copy(update={"version": version}).topic("novelties")
         with reasons(options):
             if self._consumer is None:
@@ -96,22 +96,21 @@ class JudgedWindows:
                 return
             begins = self._consumer.beginning_offsets(parts, timeout_ms=ASK_MS)
             ends = self._consumer.end_offsets(parts, timeout_ms=ASK_MS)
+            if any(offset > ends.get(part, 0) for part, offset in known.read_to.items()):  # the topic was made anew
+                known.watermarks, known.read_to = ShardWatermarks(), {}
+            deadline = time.monotonic() + READ_SECONDS
             for back in BACK[-1:] if known.read_to else BACK:
                 starts = {p: max(known.read_to.get(p, 0), begins[p], ends[p] - back) for p in parts}
                 read_to = take(self._consumer, known.watermarks, starts, ends, deadline)
                 if known.watermarks.until is not None or time.monotonic() > deadline or starts == begins:
                     break
-            known.read_to = read_to
-
-    def _close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+            known.read_to = {} if known.watermarks.until is None else read_to
 
     def close(self) -> None:
         """Close the connection."""
-        with self._lock:
-            self._close()
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
 
 def take(

@@ -76,6 +76,30 @@ def test_watermark_messages_are_found_behind_a_flood_of_episode_events(
     assert judged.until("live") == NOON + 7 * WINDOW
 
 
+def test_a_first_look_that_was_cut_short_is_begun_anew(
+    settings: Settings, judged: JudgedWindows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judged_windows, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(judged_windows, "BACK", (2, 8, 5_000))
+    write(settings, 7, events=300)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(judged_windows, "READ_SECONDS", 0.0)
+        assert judged.until("live") is None
+    assert judged.until("live") == NOON + 7 * WINDOW
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_end(
+    settings: Settings, judged: JudgedWindows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judged_windows, "KEPT_SECONDS", 0.0)
+    write(settings, 7, events=10)
+    assert judged.until("live") == NOON + 7 * WINDOW
+    known = judged._known["live"]
+    known.read_to = {part: offset + 100 for part, offset in known.read_to.items()}  # of the topic before
+    known.watermarks.latest = dict.fromkeys(range(SHARDS), NOON + 99 * WINDOW)
+    assert judged.until("live") == NOON + 7 * WINDOW
+
+
 def test_an_answer_is_kept_for_a_while_and_the_last_one_while_kafka_is_away(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +113,7 @@ def test_an_answer_is_kept_for_a_while_and_the_last_one_while_kafka_is_away(
         write(settings, 2)
         assert judged.until("live") == NOON + WINDOW
         judged._known["live"].due = 0.0
-        judged._close()
+        judged.close()
         judged._settings = nobody.model_copy(update={"kafka": nobody.kafka.model_copy(update={"connect_seconds": 0.5})})
         assert judged.until("live") == NOON + WINDOW, "that much at any rate"
 
