@@ -46,7 +46,7 @@ from app.kafka.partitions import Partition
 from app.kafka.topic_marks import LogMarks
 from models.records.records import RefusedRecord
 from pipelines import failures
-from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
+from pipelines.errors import DeterminismViolation, InputError, ServiceUnavailable
 
 log = structlog.get_logger()
 
@@ -272,8 +272,10 @@ class LogWatch:
                 self._found = found
             except ServiceUnavailable:
                 pass  # the jobs themselves wait for the broker
-            except (KappaError, OSError) as error:  # certificates that are being replaced are a SettingsError
-                log.warning("the state of the log cannot be compared or kept", error=str(error))
+            except Exception as error:  # certificates that are being replaced, a disk that is full: it is tried again
+                log.warning(
+                    "the state of the log cannot be compared or kept", error=f"{type(error).__name__}: {error}"[:500]
+                )
             if self._stop.wait(self._every):
                 return
 

@@ -24,6 +24,7 @@ log = structlog.get_logger()
 HEARTBEAT_KEY = b"\x00heartbeat"
 STEP_SECONDS = 5  # at most, from one heartbeat to the next
 ANSWER_SECONDS = 2.0
+MOST_SHOWN = 500  # characters of an error
 QUIET_SECONDS = 120.0  # without a record of anybody else
 QUIET_STEP_SECONDS = 60.0  # then windows are closed so far apart
 Where = tuple[str, int]  # a partition of a topic
@@ -127,6 +128,8 @@ class Heartbeats:
             self._note("")
         except KappaError as error:
             self._note(str(error))
+        except Exception as error:  # whatever it is, the next ones are tried: without heartbeats no window closes
+            self._note(f"{type(error).__name__}: {error}"[:MOST_SHOWN])
 
     def _note(self, problem: str) -> None:
         """Keep what is wrong; say so when it begins, and when it is over: partitions without heartbeats hold up all windows."""

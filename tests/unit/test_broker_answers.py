@@ -120,6 +120,37 @@ def test_heartbeats_that_are_refused_are_said_once_and_so_is_their_end() -> None
     assert "TopicAuthorizationFailedError" in lines[0]["why"] and "kappa topics acls" in lines[0]["why"]
 
 
+class Failing(BoundedProducer):
+    """A producer with an error that nobody foresaw."""
+
+    def __init__(self) -> None:
+        pass
+
+    def settle(self) -> int:
+        msg = "not a number"
+        raise ValueError(msg)
+
+
+def test_an_error_that_nobody_foresaw_ends_no_heartbeats() -> None:
+    beats = Heartbeats(OPTIONS, ["telemetry"], WindowingConfig())
+    beats._beat(Failing(), None, [], 0)
+    assert beats.problem == "ValueError: not a number"
+
+
+def test_an_error_that_nobody_foresaw_ends_no_watch_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, looks = LogWatch(Settings(home=tmp_path), "extract", every_seconds=0.01), threading.Semaphore(0)
+
+    def look() -> None:
+        looks.release()
+        msg = "not a number"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(watch, "_look", look)
+    with capture_logs() as lines, watch:
+        assert all(looks.acquire(timeout=10) for _ in range(3))
+    assert "ValueError: not a number" in {line["error"] for line in lines}
+
+
 class TokenEndpoint(BaseHTTPRequestHandler):
     """Answers with the number in its path."""
 
