@@ -39,7 +39,7 @@ METRIC_STATE, TEMPLATE_STATE, COPIES = 700, 300, 1.0
 WINDOW_ROW = 450  # of the sums of an open window
 EVENT, LINE, ROW, SCORE = 45, 60, 60, 55  # bytes of a record on the broker, compressed with lz4
 LINE_BYTE = 0.4  # of each byte of a line's message beyond SHORT_LINE
-DOCUMENT = 250  # bytes of a score on the disk of Elasticsearch
+DOCUMENT = 170  # bytes of a score on the disk of Elasticsearch
 SHARD_DOCUMENTS = 200_000_000  # of a shard, at most, as Elastic advises; 2,147,483,519 are all that Lucene takes
 DAY_SECONDS = 86_400
 
@@ -49,7 +49,7 @@ AGENT_LINE_SECONDS = 12e-6  # of a line, more, as agents write it
 LINE_SECONDS, LINE_BYTE_SECONDS, SHORT_LINE = 20e-6, 0.09e-6, 120  # of a line with so many bytes, and of each byte more
 ROW_EXTRACT_SECONDS, ROW_DETECT_SECONDS = 8e-6, 5e-6  # of a row of a window
 ROW_LIVE_SECONDS = 15e-6  # of a row, more, where each batch has one window: `detect` writes its state after each batch
-DOCUMENT_SECONDS = 60e-6  # of a score that `index` sends
+DOCUMENT_SECONDS = 80e-6  # of a score that `index` sends
 EPISODE_SECONDS = 170e-6  # of an episode event, in the one task of `correlate`
 SHARD_SECONDS = 2e-3
 IDLE_CORES = 0.335  # a batch of each job for each window of 10 s, whatever is in it: 0.34 with 720 gauges

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import app
 from app.core.settings import PROJECT, load
-from app.runtime.plan import METRIC_BYTES, METRIC_STATE, Load, Plan, plan
+from app.runtime.plan import DOCUMENT, DOCUMENT_SECONDS, METRIC_BYTES, METRIC_STATE, Load, Plan, plan
 from benchmarks import idle
 from benchmarks.state import state_bytes
 from models.core.parameters import DetectorParameters
@@ -134,6 +134,32 @@ def test_more_series_lines_and_shorter_windows_need_more() -> None:
         assert getattr(much, name) > getattr(little, name)
     assert little.memory == little.jvm + little.python + little.driver
     assert plan(Load(10_000, 100, 10, 500.0), settings).broker > little.broker
+
+
+def test_scores_that_are_indexed_need_disk_shards_and_cores() -> None:
+    settings = load()
+    load_of_all = Load(100_000, 1_000)
+    assert plan(load_of_all, settings).documents == 0
+    indexed = settings.model_copy(update={"index": settings.index.model_copy(update={"scores": True})})
+    found = plan(load_of_all, indexed)
+    assert found.documents == 8_640 * 100_000 * DOCUMENT
+    assert found.cores - plan(load_of_all, settings).cores == pytest.approx(10_000 * DOCUMENT_SECONDS)
+    (warning,) = found.warnings
+    assert warning.startswith("864,000,000 scores a day") and warning.endswith("set elasticsearch.score_shards = 5")
+    wider = indexed.elasticsearch.model_copy(update={"score_shards": 5, "replicas": 1})
+    more = plan(load_of_all, indexed.model_copy(update={"elasticsearch": wider}))
+    assert (more.documents, more.warnings) == (2 * found.documents, ())
+    assert f"| {DOCUMENT} bytes for each score and copy" in PAGE
+    assert f"{1e6 * DOCUMENT_SECONDS:.0f} where `index.scores` is on" in PAGE
+    assert f"| {1e6 * DOCUMENT_SECONDS:.1f} | {DOCUMENT} |" in SCALE_PAGE
+
+
+def test_the_disk_that_the_readme_warns_of_is_that_of_the_plan() -> None:
+    of_three = load(topics={"replication": 3})
+    assert (of_three.topics.retention_hours, of_three.topics.input_retention_hours) == (14 * 24, 14 * 24)
+    terabytes = round(plan(Load(2_000 * 150, 2_000), of_three).broker / 1e12)
+    readme = (PROJECT / "README.md").read_text()
+    assert f"two weeks of 2,000 hosts with 150 metrics each in three copies are {terabytes} TB" in readme
 
 
 def test_what_is_over_a_limit_is_said() -> None:
