@@ -699,7 +699,7 @@ class QuarantinedRecord:
     found: Annotated[int, Doc("When it was found, or released.", MILLISECONDS)]
     version: Version
     software: Annotated[str, Doc("Version of the program that could not read it.")]
-    released_as: Annotated[int | None, Doc("Offset of the copy, of one that is released.")] = None
+    released_as: Annotated[int | None, Doc("Offset of the copy, of one that is released; of one that is about to be, where its partition ends.")] = None
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -780,7 +780,7 @@ class RuleRecord:
     ]
     removed: Annotated[bool, Doc("Whether the rule of this name is no more; then there is no effect.")] = False
     host: Annotated[str | None, Doc("Pattern of hosts: a glob, or a regular expression after `re:`.")] = None
-    service: Annotated[str | None, Doc("Pattern of services.")] = None
+    service: Annotated[str | None, Doc("Pattern of services; empty for series without one.")] = None
     metric: Annotated[str | None, Doc("Pattern of metrics.")] = None
     level: Annotated[str | None, Doc("Pattern of levels.")] = None
     template: Annotated[str | None, Doc("Pattern of the id of a log template, or of the beginning of its text.")] = None
