@@ -308,7 +308,8 @@ def test_what_becomes_worse_while_it_waits_is_told_once_and_a_queue_is_bounded(r
     assert opening.title.startswith("[critical] new: anomaly on web-1")
 
 
-def test_what_becomes_worse_while_it_is_sent_is_worse_in_its_title_too(receiver: Receiver) -> None:
+def worsening(receiver: Receiver) -> Box:
+    """A queue with an incident that becomes worse while it is sent."""
     own = Box(receiver.url)
 
     def worsen(post: Post) -> None:
@@ -317,6 +318,11 @@ def test_what_becomes_worse_while_it_is_sent_is_worse_in_its_title_too(receiver:
 
     receiver.on_post = worsen
     own.box.put(waiting(note(1, severity="minor"), 1))
+    return own
+
+
+def test_what_becomes_worse_while_it_is_sent_is_worse_in_its_title_too(receiver: Receiver) -> None:
+    own = worsening(receiver)
     with own:
         own.until(2)
     assert [post.json["title"].split(":")[0] for post in receiver.posts] == ["[minor] new", "[critical] worse"]
@@ -363,14 +369,7 @@ def test_the_incident_that_confirms_an_early_alarm_is_sent_where_the_alarm_was_r
 
 def test_what_becomes_worse_while_a_channel_refuses_it_opens_the_incident(receiver: Receiver) -> None:
     receiver.answers.append(Answer(403))
-    own = Box(receiver.url)
-
-    def worsen(post: Post) -> None:
-        if len(receiver.posts) == 1:
-            own.box.put(waiting(note(1, "update", severity="critical"), 2))
-
-    receiver.on_post = worsen
-    own.box.put(waiting(note(1, severity="minor"), 1))
+    own = worsening(receiver)
     with own:
         (found,) = own.until(1)
     assert (found.status, found.severity, found.outcome) == ("open", "critical", "delivered")
