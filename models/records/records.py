@@ -699,7 +699,9 @@ class QuarantinedRecord:
     found: Annotated[int, Doc("When it was found, or released.", MILLISECONDS)]
     version: Version
     software: Annotated[str, Doc("Version of the program that could not read it.")]
-    released_as: Annotated[int | None, Doc("Offset of the copy, of one that is released; of one that is about to be, where its partition ends.")] = None
+    released_as: Annotated[
+        int | None, Doc("Offset of the copy, of one that is released; before that, where its partition ends.")
+    ] = None
 
     @property
     def place(self) -> tuple[str, int, int]:
