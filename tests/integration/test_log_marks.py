@@ -79,7 +79,7 @@ def test_other_times_and_more_partitions_of_any_topic_stop_running_jobs_and_the_
         watch.check()
         set_times(settings, telemetry, "CreateTime")
         found = [raised_by(watch)]
-    wanted = f"topic {telemetry} has message.timestamp.type=CreateTime, wanted LogAppendTime: .* set it back"
+    wanted = f"topic {telemetry} has message.timestamp.type=CreateTime, wanted LogAppendTime: .*--entity-name {telemetry} --add-config message"
     assert re.match(wanted, found[0])
     for _ in range(2):
         with pytest.raises(InputError, match=wanted):
