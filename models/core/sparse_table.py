@@ -5,7 +5,7 @@ Numbers are kept in the types that they are dumped in, so a state that was dumpe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,6 +69,13 @@ class SparseTable:
         for name, numbers in table.items():
             self.columns[name][places] = numbers
         self.changed = True
+
+    def change(self, row: int, how: Callable[[Table], None]) -> None:
+        """Change the numbers of the series at a row of the other table, in place; it is added where it is missing."""
+        places = self.places(np.array([row]))
+        table = self.take(places)
+        how(table)
+        self.put(places, table)
 
     def place(self, row: int) -> int | None:
         """The place of the series at a row of the other table; None if it is not here."""

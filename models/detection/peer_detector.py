@@ -7,7 +7,6 @@ A series has one open episode at most: its peers open none where its own values 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,7 +125,7 @@ class PeerDetector:
             episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.normal_windows = 0 if score >= self._p.clear_nats else episode.normal_windows + 1
         if episode.normal_windows >= CLEARED:
-            self._settle(int(rows.rows[i]), peer_law.forget_waiting)
+            self._state.peers.change(int(rows.rows[i]), peer_law.forget_waiting)
             return [self._state.episodes.close(episode.series, rows.now)]
         lasted = rows.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes)
         if (episode.expected or lasted) and not self._control.held("gauges", int(rows.rows[i])):
@@ -138,15 +137,8 @@ class PeerDetector:
         episode.kind, episode.adopted, episode.over = "change", True, rows.now + 1
         episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.before, episode.after = float(rows.peers[2, i]), episode.value
-        self._settle(int(rows.rows[i]), peer_law.adopt)
+        self._state.peers.change(int(rows.rows[i]), peer_law.adopt)
         return episode.event("update", rows.now)
-
-    def _settle(self, row: int, how: Callable[[Table], None]) -> None:
-        """Change what is known of the series at `row` of `gauges`, at the end of its episode."""
-        places = self._state.peers.places(np.array([row]))
-        s = self._state.peers.take(places)
-        how(s)
-        self._state.peers.put(places, s)
 
     def _alone(self, known: dict[str, Episode], now: int) -> list[EpisodeEvent]:
         """Close the episodes of series that have had no peers for `ALONE_MS`."""
@@ -155,7 +147,7 @@ class PeerDetector:
             row = self._state.gauges.index[name]
             (place,) = self._state.peers.places(np.array([row]))
             if now - self._state.peers.columns["seen"][place] >= ALONE_MS:
-                self._settle(row, peer_law.forget_waiting)
+                self._state.peers.change(row, peer_law.forget_waiting)
                 gone.append(self._state.episodes.close(name, now))
         return gone
 

@@ -322,10 +322,7 @@ class ShardState:
             row = self.gauges.index[episode.series]
             self.gauges.matrix[[col.ALERT_SECONDS, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE], row] = 0.0
             if episode.cause == PEERS:
-                places = self.peers.places(np.array([row]))
-                known = self.peers.take(places)
-                forget_waiting(known)
-                self.peers.put(places, known)
+                self.peers.change(row, forget_waiting)
         elif episode.series in self.counts.index:
             row = self.counts.index[episode.series]
             poisson.end_of_high(self.counts.matrix, row)

@@ -24,9 +24,8 @@ from pipelines.state.window_buffer import read_stream, stream_of
 
 FORMAT = b"1"
 EVERY = 8  # windows
-CODEC = pa.Codec(
-    "lz4"
-)  # of entries, which each batch writes of each shard: Zstandard takes 0.2 ms more of one, however small
+# Of entries, which each batch writes of each shard: Zstandard takes 0.2 ms more of one, however small.
+CODEC = pa.Codec("lz4")
 ENTRY = "windows-"  # and a number below `EVERY`: an entry of the journal, the windows of a batch
 COLUMNS = tuple(one.name for one in fields(Windows) if one.name != "peers")
 TYPES = {"series": pa.string(), "n": pa.int64(), "template": pa.string(), "sample": pa.string()}
