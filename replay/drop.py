@@ -11,7 +11,7 @@ from elasticsearch import Elasticsearch
 from kafka import KafkaAdminClient
 
 from app.core.atomic_files import sync_to_disk
-from app.core.settings import Settings
+from app.core.settings import CONFIGURATION, Settings
 from app.core.timestamps import wall_clock
 from app.kafka import topics
 from app.kafka.connection import open_admin
@@ -19,7 +19,6 @@ from app.runtime import jobs
 from app.search.connection import elasticsearch_connection
 from app.search.mappings import drop_version, holders
 from app.versions import locks, serving
-from app.versions.pinned_configuration import CONFIGURATION
 from app.versions.replay_manifest import FILE, folder_of
 from app.versions.start_position import folders_aside
 from models.records.index_names import INDEX_KINDS, alias_of

@@ -20,7 +20,7 @@ from typing import Any
 
 from app.core.atomic_files import write_json_durably
 from app.core.report import Report, silent
-from app.core.settings import INPUTS, Settings
+from app.core.settings import CONFIGURATION, INPUTS, Settings
 from app.core.timestamps import iso, iso_or, wall_clock
 from app.kafka import checkpoint_damage, data_loss, log_marks, topics
 from app.kafka.checkpoint_damage import CheckpointDamage
@@ -32,7 +32,7 @@ from app.kafka.offset_ranges import OffsetRange, find_gaps, find_gaps_since, fin
 from app.kafka.partitions import Partition
 from app.kafka.topic_marks import LogMarks, marks_of
 from app.versions import locks, replay_manifest, serving, start_position
-from app.versions.pinned_configuration import CONFIGURATION, configuration_of, read_pinned
+from app.versions.pinned_configuration import configuration_of, read_pinned
 from app.versions.serving import Serving, ServingInterval
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format

@@ -53,6 +53,7 @@ from pipelines.windowing import WindowingConfig
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEFAULT_FILE = Path("kappa.toml")
+CONFIGURATION = "configuration.json"  # of a version, beside its checkpoints
 PREFIX = "KAPPA_"  # of environment variables
 OF_PAGES = f"{PREFIX}DASHBOARD_"  # `kappa dashboard` gives its pages variables that begin so
 BROKER = re.compile(
@@ -679,7 +680,7 @@ class Settings(BaseSettings):
     @property
     def configuration_file(self) -> Path:
         """Where this version keeps the configuration that it began with."""
-        return self.checkpoint("configuration.json")
+        return self.checkpoint(CONFIGURATION)
 
     def shown(self) -> dict[str, Any]:
         """Effective settings as JSON types, secrets masked."""

@@ -23,8 +23,6 @@ from models.rules.rule import rules_of
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 
-CONFIGURATION = "configuration.json"  # the name of `Settings.configuration_file`
-
 
 def configuration_of(settings: Settings) -> dict[str, Any]:
     """The part of the settings that results depend on, as JSON types."""
