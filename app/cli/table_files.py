@@ -181,7 +181,10 @@ def only_metric(file: Path, columns: TableColumns) -> TableColumns:
     timestamp = time_column(file, names, columns)
     found = [name for name in names if name != timestamp]
     if len(found) != 1:
-        msg = f"{file} has the columns {shown(names)}; say what to score: --value COLUMN, or --values 'PATTERN' for the metrics of a host"
+        todo = (
+            no_header(names) or "; say what to score: --value COLUMN, or --values 'PATTERN' for the metrics of a host"
+        )
+        msg = f"{file} has the columns {shown(names)}{todo}"
         raise InputError(msg)
     return replace(columns, value=found[0])
 

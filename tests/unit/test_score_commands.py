@@ -290,6 +290,11 @@ def test_a_file_of_several_metrics_or_none_is_refused_with_its_columns_and_what_
     assert f"has the columns {', '.join(names)}; say what to score: --value COLUMN" in answer
 
 
+def test_a_file_of_several_columns_without_names_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
+    answer = refused(written(tmp_path, {"1": [3], "2": [4]}))
+    assert answer.endswith("has the columns 1, 2; wanted the names of the columns in its first line")
+
+
 def test_without_a_place_to_write_rows_are_on_stdout(tmp_path: Path) -> None:
     answer = run(str(written(tmp_path, {"v": STEP[:40]})), "--value", "v", "--period", "300")
     assert answer.stdout.splitlines()[0] == ",".join(COLUMNS)
