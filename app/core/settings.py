@@ -405,7 +405,11 @@ class IndexSettings(SettingsGroup):
     """Which scores go to Elasticsearch: with `scores`, a document per window and series, of windows from `scores_since` on."""
 
     scores: bool = Field(
-        default=False, description="Whether every score becomes a document: one for each series and window."
+        default=False,
+        description=(
+            "Whether every score becomes a document: one for each series and window. Switched on later, `index` begins with the first score that "
+            "the log still has; see `index.scores_since`."
+        ),
     )
     scores_since: AwareDatetime | None = Field(
         default=None,

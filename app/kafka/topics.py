@@ -21,11 +21,13 @@ __all__ = [
     "INPUTS",
     "OUTPUTS",
     "QUARANTINE",
+    "READ_WITH_STATE",
     "Topic",
     "alter_command",
     "check_timestamps",
     "create",
     "indexed_kinds",
+    "inputs_of",
     "topic_names",
     "wanted",
 ]
@@ -36,6 +38,11 @@ QUARANTINE = "quarantine"
 DELIVERIES = "deliveries"
 EARLY = "early"
 INDEXED = ("novelties", "incidents", "late", "dead-letters")  # and `scores`, with `index.scores`
+READ_WITH_STATE = {
+    "extract": INPUTS,
+    "detect": ("statistics",),
+    "correlate": ("novelties",),
+}  # by jobs that have a state
 RULES = "rules"
 CREDENTIALS = "--command-config admin.properties"  # of who may alter topics, for Kafka's own commands
 # Bytes of a batch, compressed: of lz4 it holds 255 times as much, and what Python reads is unpacked whole, where nothing can bound it.
@@ -109,6 +116,16 @@ def topic_names(settings: Settings) -> dict[str, str]:
 def indexed_kinds(settings: Settings) -> tuple[str, ...]:
     """The kinds of topics whose records `index` writes to Elasticsearch, without `labels`."""
     return (*INDEXED, *(("scores",) if settings.index.scores else ()))
+
+
+def inputs_of(settings: Settings, job: str) -> list[tuple[str, ...]]:
+    """The names of the topics that a job reads, for each of its inputs."""
+    if job == "index":
+        # Nearly all of `labels` are heartbeats, which are no reason for a batch: it is an input of its own.
+        kinds: list[tuple[str, ...]] = [(*indexed_kinds(settings), DELIVERIES, EARLY), ("labels",)]
+    else:
+        kinds = [(kind,) for kind in READ_WITH_STATE[job]]
+    return [tuple(map(settings.topic, one)) for one in kinds]
 
 
 def create(settings: Settings) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.data_loss import checkpoints
-from app.kafka.topics import DELIVERIES, EARLY, indexed_kinds, topic_names
+from app.kafka.topics import DELIVERIES, EARLY, inputs_of, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from models.detection.alarm_bounds import EarlyParameters
@@ -167,17 +167,16 @@ def index_job(
     topics = topic_names(settings) | {kind: settings.topic(kind) for kind in (DELIVERIES, EARLY)}
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
-    own = tuple(topics[kind] for kind in (*indexed_kinds(settings), DELIVERIES, EARLY))
-    unread = quarantine.of("index", (*own, topics["labels"]))
+    own, labels = inputs_of(settings, "index")
+    unread = quarantine.of("index", (*own, *labels))
     return Job(
         name="index",
         inputs=(
             Input(own, headers=True),
-            # Nearly all of it are heartbeats, which are no reason for a batch.
-            Input((topics["labels"],), headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
+            Input(labels, headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),
-        transform=lambda raw, labels: documents(
-            unread.left_out(raw.unionByName(labels)), settings.version, topics, first
+        transform=lambda raw, raw_labels: documents(
+            unread.left_out(raw.unionByName(raw_labels)), settings.version, topics, first
         ),
         sink=index.sink(
             topics,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import checkpoint_damage, data_loss, quarantine, topics
+from app.kafka import changed_topics, checkpoint_damage, data_loss, quarantine, topics
 from app.kafka.connection import kafka_connection
 from app.runtime import attempts, jobs, machine_code, poison
 from app.runtime.health import Health
@@ -160,6 +160,7 @@ def started_jobs(
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
+    changed_topics.adapt(settings, checkpoints, report)  # what is read no longer may be deleted
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
     lost_checkpoints.warn_before_start(settings, checkpoints)
@@ -209,6 +210,7 @@ def index_to_end(spark: SparkSession, settings: Settings, stopping: threading.Ev
     The caller holds the lock of `index`. Raises ServiceUnavailable where it is stopped while Elasticsearch is away.
     """
     stopping = stopping or threading.Event()
+    changed_topics.adapt(settings, data_loss.checkpoints(settings, ("index",)))
     prepare(settings, ("index",))
     unread, kafka = quarantine.read(settings).found, kafka_connection(settings)
     runner = Runner(spark, kafka)

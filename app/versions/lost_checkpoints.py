@@ -7,19 +7,19 @@ from pathlib import Path
 
 import structlog
 
-from app.core.settings import INPUTS, Settings
+from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.kafka.checkpoints import has_started
 from app.kafka.connection import open_consumer
 from app.kafka.data_loss import savepoint_summaries
 from app.kafka.offset_ranges import OffsetRange, offset_ranges
 from app.kafka.partitions import Partition
+from app.kafka.topics import READ_WITH_STATE
 from app.versions.start_position import StartPosition, start_position
 
 log = structlog.get_logger()
 
-# Of each job with a state: the topics that it reads, and one that it writes.
-READS = {"extract": INPUTS, "detect": ("statistics",), "correlate": ("novelties",)}
+# Of each job with a state: one of the topics that it writes.
 WRITES = {"extract": "statistics", "detect": "scores", "correlate": "incidents"}
 
 
@@ -41,7 +41,7 @@ def warn_before_start(settings: Settings, jobs: Mapping[str, Path]) -> None:
     new = [job for job, path in jobs.items() if job in WRITES and not has_started(path)]
     if not new:
         return
-    kinds = {kind for job in new for kind in (*READS[job], WRITES[job])}
+    kinds = {kind for job in new for kind in (*READ_WITH_STATE[job], WRITES[job])}
     count = settings.input_partitions
     wanted = [(settings.topic(kind), p) for kind in kinds for p in range(count.get(kind, settings.topics.partitions))]
     with open_consumer(settings) as consumer:
@@ -49,7 +49,7 @@ def warn_before_start(settings: Settings, jobs: Mapping[str, Path]) -> None:
     begun = start_position(settings)
     lost = [job for job in new if has_written(settings.topic(WRITES[job]), held, begun)]
     if lost:
-        topics = {settings.topic(kind) for job in lost for kind in READS[job]}
+        topics = {settings.topic(kind) for job in lost for kind in READ_WITH_STATE[job]}
         read = {part: one for part, one in held.items() if part[0] in topics}
         log.warning(describe(lost, read, begun, savepoints=bool(savepoint_summaries(settings.home))))
 
