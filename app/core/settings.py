@@ -273,7 +273,11 @@ class TopicSettings(SettingsGroup):
     """Names, partitions and retention of topics. Topics of versions other than `live` carry the version as suffix, inputs do not."""
 
     prefix: str = Field(
-        default="", description="Put before the name of every topic. Letters, digits, `.`, `_` and `-`."
+        default="",
+        description=(
+            "Put before the name of every topic. Letters, digits, `.`, `_` and `-`. Fixed for the life of a version: with another prefix its jobs "
+            "are refused."
+        ),
     )
     telemetry_partitions: int = Field(
         default=2,

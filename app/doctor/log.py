@@ -198,7 +198,7 @@ def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[s
             more = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in keys.items())
             advice = alter_command(settings, topic.name, more)
             if name == "message.timestamp.type":
-                advice = "results depend on it: another topics.prefix, or set it back"
+                advice = "results depend on it: set it back, or another topics.prefix and --version"
             found.append(danger(check, f"{name} {have}", want, advice))
     for name in ("retention.ms", "max.message.bytes", "min.compaction.lag.ms"):
         kept, least = limit(config.get(name)), limit(topic.config.get(name))

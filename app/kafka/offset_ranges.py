@@ -229,7 +229,7 @@ def describe_added_label_partitions(topic: str, found: int) -> str:
     """One sentence about partitions that were added to the topic of labels or of changes, which has one."""
     return (
         f"topic {topic} has {found} partitions, wanted 1: records in the others would never be read; use another "
-        "topics.prefix, or stop the jobs, delete the topic, and `kappa recover` makes it again"
+        "topics.prefix and --version, or stop the jobs, delete the topic, and `kappa recover` makes it again"
     )
 
 
