@@ -314,13 +314,17 @@ class TopicSettings(SettingsGroup):
         ge=1,
         description=(
             "How long `telemetry`, `logs`, `labels` and `changes` are kept, and so how far back a replay reaches; of `rules` the last record "
-            "of each name stays. Not used with `create` timestamps: those topics are kept for ever."
+            "of each name stays. Not used with `create` timestamps: those topics are kept for ever. Takes effect when a topic is created; "
+            "`kappa doctor` has the command for topics that are there."
         ),
     )
     retention_hours: int = Field(
         default=24 * 14,
         ge=1,
-        description="How long the topics that the jobs write are kept, and so for how long a job or Elasticsearch may be away.",
+        description=(
+            "How long the topics that the jobs write are kept, and so for how long a job or Elasticsearch may be away. Takes effect when a topic "
+            "is created; `kappa doctor` has the command for topics that are there."
+        ),
     )
     compression: Literal["producer", "lz4", "zstd", "snappy", "gzip", "uncompressed"] = Field(
         default="lz4", description="Compression on the broker. Takes effect when a topic is created."

@@ -14,7 +14,7 @@ from app.core.settings import FEW, INPUTS, Settings
 from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.doctor.machine import listed
-from app.kafka.checkpoints import consumed_offsets
+from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options
 from app.kafka.topics import Topic, alter_command, wanted
 from app.versions.start_position import checkpoint_home
@@ -212,6 +212,7 @@ def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[s
                     alter_command(settings, topic.name, f"{name}={topic.config[name]}"),
                 )
             )
+    found += longer_retention(settings, check, topic, config)
     most = limit(config.get("retention.bytes"))
     if most is not None and most != float("inf"):
         found.append(
@@ -223,6 +224,19 @@ def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[s
             )
         )
     return found
+
+
+def longer_retention(settings: Settings, check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
+    """Whether a topic keeps its records longer than the settings say, which hold for topics that are created; one that keeps all was made so."""
+    name = "retention.ms"
+    kept, most = limit(config.get(name)), limit(topic.config[name])
+    if kept is None or most is None or kept == float("inf") or kept <= most:
+        return []
+    setting = "input_retention_hours" if topic.name in map(settings.topic, INPUTS) else "retention_hours"
+    advice = (
+        f"set topics.{setting} to what it has, or {alter_command(settings, topic.name, f'{name}={topic.config[name]}')}"
+    )
+    return [warning(check, f"{name} {config[name]}", topic.config[name], advice)]
 
 
 def large_batches(settings: Settings, check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
@@ -285,22 +299,43 @@ def lags(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
         except InputError:
             continue  # the check of checkpoints has it
         if read is not None:
-            behind = sum(max(0, state.ends.get(part, offset) - offset) for part, offset in read.offsets.items())
-            found.append(lag_finding(settings, job, behind, read.at_ms, now_ms))
+            found.append(lag_finding(settings, job, unread(state, read), read.at_ms, now_ms))
     return found or [ok("lag", "no job has begun")]
 
 
-def lag_finding(settings: Settings, job: str, behind: int, at_ms: int | None, now_ms: int) -> Finding:
-    """What a lag means: hours until retention deletes what has not been read."""
+@dataclass(frozen=True)
+class UnreadRecords:
+    """How many records a job has not read, and of those topics that have some the one that keeps them for the shortest time (ms)."""
+
+    count: int
+    topic: str = ""
+    kept_ms: float = float("inf")
+
+
+def unread(state: KafkaState, read: ConsumedOffsets) -> UnreadRecords:
+    """What a job has not read, and how long the topics as they are keep it."""
+    behind = {part: max(0, state.ends.get(part, offset) - offset) for part, offset in read.offsets.items()}
+    configs = {topic: one.config for topic, one in state.topics.items()}
+    kept = {
+        topic: limit(configs.get(topic, {}).get("retention.ms")) for (topic, _), records in behind.items() if records
+    }
+    known = sorted((most, topic) for topic, most in kept.items() if most is not None)
+    least, topic = known[0] if known else (float("inf"), "")
+    return UnreadRecords(sum(behind.values()), topic, least)
+
+
+def lag_finding(settings: Settings, job: str, left: UnreadRecords, at_ms: int | None, now_ms: int) -> Finding:
+    """What a lag means: days until retention deletes what has not been read."""
     check = f"lag of {job}"
-    if behind == 0 or at_ms is None:
-        return ok(check, f"{behind} records")
-    kept = settings.topics.input_retention_hours if job == "extract" else settings.topics.retention_hours
-    left = kept - (now_ms - at_ms) / HOUR_MS
-    text = f"{behind:,} records; {max(0.0, left) / 24:.1f} days until the oldest is deleted"
-    advice = "start the job, or raise topics.retention_hours and topics.input_retention_hours"
-    if left < SAFE_HOURS:
+    if left.count == 0 or at_ms is None or left.kept_ms == float("inf"):
+        return ok(check, f"{left.count:,} records")
+    kept = left.kept_ms / HOUR_MS
+    hours = kept - (now_ms - at_ms) / HOUR_MS
+    text = f"{left.count:,} records; {max(0.0, hours) / 24:.1f} days until {left.topic} deletes the oldest"
+    longer = alter_command(settings, left.topic, f"retention.ms={2 * left.kept_ms:.0f}")
+    advice = f"start the job, or keep records longer: {longer}"
+    if hours < SAFE_HOURS:
         return danger(check, text, "a day or more", advice)
-    if left < kept / 2:
+    if hours < kept / 2:
         return warning(check, text, "half of the retention", advice)
     return ok(check, text)

@@ -27,7 +27,7 @@ from app.core.settings import (
 from app.doctor import deployment, early_lane, log, machine, patience, search
 from app.doctor.examination import LIMIT_SECONDS, examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
-from app.doctor.log import KafkaState, TopicState
+from app.doctor.log import KafkaState, TopicState, UnreadRecords
 from app.early.settlement import Settlement
 from app.kafka.topics import wanted
 from app.notify.service import lock_of
@@ -229,6 +229,7 @@ def test_a_topic_as_it_should_be(settings: Settings) -> None:
         ({"config": {"cleanup.policy": "compact"}}, Status.DANGER),
         ({"config": {"retention.ms": "3600000"}}, Status.WARNING),
         ({"config": {"retention.ms": "-1"}}, Status.OK),
+        ({"config": {"retention.ms": str(500 * HOUR)}}, Status.WARNING),
         ({"config": {"retention.bytes": "1000"}}, Status.WARNING),
         ({"config": {"max.message.bytes": "1000"}}, Status.DANGER),
         ({"config": {"min.insync.replicas": "1"}}, Status.WARNING),
@@ -298,8 +299,36 @@ def test_one_broker_old_brokers_clocks_and_heartbeats(settings: Settings) -> Non
     ("hours", "status"), [(1, Status.OK), (200, Status.WARNING), (330, Status.DANGER), (999, Status.DANGER)]
 )
 def test_lag_is_as_bad_as_retention_is_near(settings: Settings, hours: int, status: Status) -> None:
-    assert log.lag_finding(settings, "detect", 10, NOON - hours * HOUR, NOON).status is status
-    assert log.lag_finding(settings, "detect", 0, NOON - hours * HOUR, NOON).status is Status.OK
+    some = UnreadRecords(10, "statistics", 336 * HOUR)
+    assert log.lag_finding(settings, "detect", some, NOON - hours * HOUR, NOON).status is status
+    assert log.lag_finding(settings, "detect", UnreadRecords(0), NOON - hours * HOUR, NOON).status is Status.OK
+
+
+def test_how_long_the_log_keeps_what_a_job_has_not_read_is_what_its_topics_say_and_not_the_settings(
+    tmp_path: Path,
+) -> None:
+    settings = Settings.model_validate(
+        {"home": tmp_path, "topics": {"retention_hours": 720}}
+    )  # raised, the topic is not
+    folder = settings.checkpoint("correlate")
+    for part in ("offsets", "commits"):
+        (folder / part).mkdir(parents=True)
+    about = json.dumps({"batchTimestampMs": NOON - 70 * HOUR})
+    (folder / "offsets" / "3").write_text(
+        f"v1\n{about}\n{json.dumps({'novelties': {'0': 5, '1': 5}, 'late': {'0': 9}})}"
+    )
+    (folder / "commits" / "3").write_text("v1\n{}")
+    configs = {"novelties": 72, "late": 1}  # of the second all has been read
+    found = state(
+        topics={name: TopicState((), {"retention.ms": str(hours * HOUR)}) for name, hours in configs.items()},
+        ends={("novelties", 0): 10, ("novelties", 1): 5, ("late", 0): 9},
+    )
+    [finding] = log.lags(settings, found, NOON)
+    assert finding.status is Status.DANGER
+    assert "5 records; 0.1 days until novelties deletes the oldest" in finding.found
+    assert f"--entity-name novelties --add-config retention.ms={144 * HOUR}" in finding.advice
+    for_ever = dataclasses.replace(found, topics={"novelties": TopicState((), {"retention.ms": "-1"})})
+    assert worst(log.lags(settings, for_ever, NOON)) is Status.OK
 
 
 # --- Elasticsearch
