@@ -77,20 +77,40 @@ def pin_configuration(settings: Settings) -> Path:
 
 
 def check_configuration(settings: Settings) -> None:
-    """Raise InputError where the configuration is not the one that the version began with, by its jobs or its replay."""
+    """Raise InputError where the configuration is not the one that the version began with, by its jobs or its replay.
+
+    Raises OfAnotherRelease where one of the two has a setting that the other one lacks.
+    """
     before, now = pinned_or_replayed(settings), configuration_of(settings)
     if before is None:
         return
-    old, new = dict(dotted_names(before)), dict(dotted_names(now))
-    different = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    with reading(settings.version):
+        old, new = (dict(dotted_names(normal(one))) for one in (before, now))
+        check_same_keys(old, new)
+    different = sorted(key for key in old if old[key] != new[key])
     if different:
         key = different[0]
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         msg = (
-            f"version {settings.version} began with {key} = {old.get(key)}, the settings say {new.get(key)}{more}; results "
+            f"version {settings.version} began with {key} = {old[key]}, the settings say {new[key]}{more}; results "
             f"would no longer be a replay's: set it back, or use another version name (kept in {settings.configuration_file})"
         )
         raise InputError(msg)
+
+
+def normal(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose rules have every key of this release. Raises ValueError for a rule with a key that it does not have."""
+    control = {"rules_from": 0, "rules": (), **configuration.get("control", {})}
+    rules = [dataclasses.asdict(rule) for rule in rules_of(control["rules"])]
+    return {**configuration, "control": {**control, "rules": rules}}
+
+
+def check_same_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise ValueError where one of two configurations, by dotted names, has a key that the other one lacks."""
+    for keys, what in ((old.keys() - new.keys(), "is no setting of it"), (new.keys() - old.keys(), "is missing")):
+        if keys:
+            msg = f"{min(keys)} {what}"
+            raise ValueError(msg)
 
 
 def read_pinned(settings: Settings) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from app.cli import main
 from app.core.errors import SettingsError
 from app.core.settings import Settings, dotted_names, load
 from app.runtime.jobs import selected
-from app.versions.pinned_configuration import pin_configuration
+from app.versions.pinned_configuration import OfAnotherRelease, pin_configuration
 from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 
@@ -362,6 +363,48 @@ def test_another_configuration_under_the_same_version_is_refused_with_what_diffe
     assert str(value) in line
     assert file.read_bytes() == before
     assert pin_configuration(of(tmp_path, version="second", **{group: {name: value}})) != file
+
+
+def edit_pinned(settings: Settings, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Let the version have begun with another configuration."""
+    kept = json.loads(settings.configuration_file.read_text())
+    edit(kept)
+    settings.configuration_file.write_text(json.dumps(kept))
+
+
+def test_a_rule_that_lacks_a_key_of_today_is_the_rule_with_its_default(tmp_path: Path) -> None:
+    settings = of(tmp_path, control={"rules": [{"mute": True, "host": "web-1"}]})
+    pin_configuration(settings)
+    edit_pinned(settings, lambda kept: kept["control"]["rules"][0].pop("least_deviation"))
+    pin_configuration(settings)
+    edit_pinned(settings, lambda kept: kept["control"]["rules"][0].update(host="web-2"))
+    with pytest.raises(
+        InputError, match=r"began with control\.rules = .*web-2.* the settings say .*web-1.* set it back"
+    ):
+        pin_configuration(settings)
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (lambda kept: kept["detection"].pop("spike_nats"), "detection.spike_nats is missing"),
+        (lambda kept: kept["detection"].update(old_one=3), "detection.old_one is no setting of it"),
+        (lambda kept: kept.pop("limits"), "limits.all_series is missing"),
+        (lambda kept: kept["control"]["rules"][0].update(old_one=3), "no key 'old_one' in a rule"),
+    ],
+)
+def test_a_pinned_setting_that_only_one_of_two_releases_has_cannot_be_set_back(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], object], what: str
+) -> None:
+    settings = of(tmp_path, control={"rules": [{"mute": True, "host": "web-1"}]})
+    pin_configuration(settings)
+    edit_pinned(settings, edit)
+    with pytest.raises(OfAnotherRelease) as error:
+        pin_configuration(settings)
+    line = one_line(error.value)
+    assert what in line
+    assert "set it back" not in line
+    assert "go on with the release that began it, or replay the log under another --version" in line
 
 
 def test_what_is_shown_as_toml_is_read_back(tmp_path: Path) -> None:
