@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from app.core.user_path import UserPath
 from app.core.version_name import VersionName
 from app.core.web_address import Link, web_address
 from models.rules.route import CHANNEL_NAME, Route
@@ -30,7 +30,7 @@ class ChannelSettings(BaseModel):
     secret: SecretStr | None = None
     template: SecretStr = SecretStr("")
     content_type: str = "application/json"
-    ca_certs: Path | None = None
+    ca_certs: UserPath | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, le=120)
     pipeline: bool = True
     early: bool = False

@@ -21,7 +21,6 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -40,6 +39,7 @@ from app.core.logs import LogFormat
 from app.core.notify_settings import ChannelSettings, NotifySettings
 from app.core.runbook_settings import RunbookSettings
 from app.core.secrets import SecretInAddress, checked_address, is_secret, masked
+from app.core.user_path import UserPath
 from app.core.version_name import VersionName
 from app.core.web_address import Link
 from models.core.limits import LimitParameters
@@ -62,19 +62,6 @@ BROKER = re.compile(
 Address = Annotated[str, AfterValidator(checked_address)]  # no user and no password in it
 
 
-def path_of_user(text: Any) -> Any:
-    """A path with `~` as a shell reads it. Raises ValueError for an empty one, which would be the working directory."""
-    if text == "":
-        msg = "wanted a path, and this is empty: leave the setting out for its default"
-        raise ValueError(msg)
-    try:
-        return Path(text).expanduser() if isinstance(text, str) else text
-    except RuntimeError as error:
-        msg = "wanted a path without ~, as the home folder of that user is not known"
-        raise ValueError(msg) from error
-
-
-UserPath = Annotated[Path, BeforeValidator(path_of_user)]
 # Tables of which there may be several: what their keys are of, and where they are described.
 TABLES = {
     "control.rules": (Rule, "docs/control.md"),

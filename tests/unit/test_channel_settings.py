@@ -43,12 +43,17 @@ def notify(**of_channel: Any) -> Any:
         ({"headers": {"Author ization": CANARY}}, "'Author ization', which is no name of a header"),
         ({"content_type": "text/plain\n"}, "the text of content_type cannot be sent"),
         ({"secret": ""}, "secret is empty"),
+        ({"ca_certs": ""}, "wanted a path, and this is empty"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_with_the_settings_and_shows_no_secret(given: dict[str, Any], what: str) -> None:
     with pytest.raises(SettingsError, match=r"^settings: notify\.channels\.own") as found:
         notify(**given)
     assert what in str(found.value) and CANARY not in str(found.value)
+
+
+def test_the_home_folder_in_a_path_of_authorities_is_that_of_the_user() -> None:
+    assert notify(ca_certs="~/ca.pem").channels["own"].ca_certs == Path.home() / "ca.pem"
 
 
 @pytest.mark.parametrize(
