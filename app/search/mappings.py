@@ -142,6 +142,7 @@ def ensure_templates(
     try:
         for kind in SHARED:
             client.indices.put_index_template(name=alias_of(kind), create=False, **template_of_shared(kind, settings))
+            add_fields(client, alias_of(kind), kind)
         lifecycles = settings.retention_days is not None and has_lifecycles(client)
         for kind in INDEX_KINDS:
             of_indices = settings_of(kind, settings)
@@ -153,11 +154,16 @@ def ensure_templates(
                 create=False,
                 **template(kind, version, live, of_indices, (shown or {}).get(kind)),
             )
-            if holders(client, alias_of(kind, version)):  # of a release that had fewer fields; they are strict
-                client.indices.put_mapping(index=alias_of(kind, version), properties=PROPERTIES[kind])
+            add_fields(client, alias_of(kind, version), kind)
     except (ApiError, TransportError) as error:
         what = "put the index templates"
         raise not_done(what, version, error) from error
+
+
+def add_fields(client: Elasticsearch, alias: str, kind: str) -> None:
+    """Give indices that are there the fields that they lack: they are strict, and a release before may have had fewer."""
+    if holders(client, alias):
+        client.indices.put_mapping(index=alias, properties=PROPERTIES[kind])
 
 
 def has_templates(client: Elasticsearch, version: str) -> bool:

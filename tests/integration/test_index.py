@@ -27,7 +27,7 @@ from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
 from benchmarks.chaos.http_faults import CUT, FaultyProxy
-from models.records.index_names import INDEX_KINDS
+from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, SHARED, alias_of
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, until_prepared, write_all
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError, ServiceUnavailable
@@ -561,19 +561,31 @@ def test_a_version_whose_name_begins_like_another_has_its_own_templates(client: 
         drop_version(client, long)
 
 
-def test_an_index_of_a_release_with_fewer_fields_gets_those_it_lacks(client: Elasticsearch, unique: str) -> None:
-    novelty = {name: kind for name, kind in PROPERTIES["scores"]["novelty"]["properties"].items() if name != "template"}
-    fewer = {**PROPERTIES["scores"], "novelty": {**PROPERTIES["scores"]["novelty"], "properties": novelty}}
-    index, document = f"kappa-scores-{unique}-{DAY}", {"@timestamp": NIGHT, "novelty": {"template": "worker <*> lost"}}
-    client.indices.create(
-        index=index, mappings={"dynamic": "strict", "properties": fewer}, aliases={f"kappa-scores-{unique}": {}}
-    )
+@pytest.mark.parametrize(
+    ("kind", "group", "field"),
+    [
+        ("scores", "novelty", "template"),
+        (LABELS, "label", "author"),
+        (DELIVERIES, "delivery", "why"),
+        (EARLY, "alarm", "template"),
+    ],
+)
+def test_an_index_of_a_release_with_fewer_fields_gets_those_it_lacks(
+    client: Elasticsearch, unique: str, kind: str, group: str, field: str
+) -> None:
+    fields = {name: of for name, of in PROPERTIES[kind][group]["properties"].items() if name != field}
+    fewer = {**PROPERTIES[kind], group: {**PROPERTIES[kind][group], "properties": fields}}
+    alias = alias_of(kind) if kind in SHARED else alias_of(kind, unique)
+    # No template is for this name, and no other test writes to it.
+    index, document = f"odd-{unique}-{kind}", {"@timestamp": NIGHT, group: {field: "worker <*> lost"}}
+    client.indices.create(index=index, mappings={"dynamic": "strict", "properties": fewer}, aliases={alias: {}})
     try:
         with pytest.raises(BadRequestError, match="strict_dynamic_mapping"):
             client.index(index=index, document=document)
         ensure_templates(client, unique, live=False)
         assert client.index(index=index, document=document)["result"] == "created"
     finally:
+        client.indices.delete(index=index)
         drop_version(client, unique)
 
 
