@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from app.core.settings import Settings
 from app.kafka.score_log import Question, ScoreLog
 from app.versions.pinned_configuration import as_begun
-from models.core.series import parse
+from models.core.series import LEVELS, parse
 from pipelines.errors import InputError
 
 MOST_SERIES = 1_000  # each has six metrics: more belong into a search, not into labels
@@ -42,17 +42,20 @@ def newest(settings: Settings, series: Sequence[str], now_ms: int) -> dict[str, 
 
 
 def named(series: Sequence[str]) -> Sequence[str]:
-    """The names of series, each once. Raises InputError for what is none, and for more than MOST_SERIES."""
+    """The names of series, each once. Raises InputError for what is none, a level that there is not, and more than MOST_SERIES."""
     names = tuple(dict.fromkeys(series))
     if len(names) > MOST_SERIES:
         msg = f"export: got {len(names)} series; wanted at most {MOST_SERIES}"
         raise InputError(msg)
-    try:
-        for name in names:
-            parse(name)
-    except ValueError as error:
-        msg = f"export: {error}"
-        raise InputError(msg) from error
+    for name in names:
+        try:
+            level = parse(name).level
+        except ValueError as error:
+            msg = f"export: {error}"
+            raise InputError(msg) from error
+        if level and level not in LEVELS:
+            msg = f"export: {name!r} has the level {level!r}; wanted {', '.join(LEVELS[:-1])} or {LEVELS[-1]}"
+            raise InputError(msg)
     return names
 
 

@@ -101,7 +101,7 @@ SUSPECTS = st.lists(st.builds(strange, NAMES, st.floats(0, 100), st.floats(0, 10
 def test_order_of_what_is_given_changes_nothing(
     suspects: list[Suspect], calls: list[tuple[str, str]], random: Random
 ) -> None:
-    suspects = [replace(one, series=f"template/vm-1/{one.service}/ERROR/{i}") for i, one in enumerate(suspects)]
+    suspects = [replace(one, series=f"template/vm-1/{one.service}/error/{i}") for i, one in enumerate(suspects)]
     once = rank(suspects, calls)
     random.shuffle(suspects)
     random.shuffle(calls)

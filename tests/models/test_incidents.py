@@ -68,9 +68,9 @@ def test_another_metric_or_another_service_on_another_host_stays_apart() -> None
 
 def test_the_same_level_of_one_service_on_another_host_joins() -> None:
     story = [
-        episode_event("logs/a/web/ERROR", 1),
-        episode_event("template/b/web/ERROR/4f", 2),
-        episode_event("logs/c/web/INFO", 3),
+        episode_event("logs/a/web/error", 1),
+        episode_event("template/b/web/error/4f", 2),
+        episode_event("logs/c/web/info", 3),
     ]
     incidents = incidents_of(story, until=5)
     assert [(i.status, i.hosts) for i in incidents] == [("open", ["a"]), ("update", ["a", "b"]), ("open", ["c"])]
@@ -78,8 +78,8 @@ def test_the_same_level_of_one_service_on_another_host_joins() -> None:
 
 def test_the_same_template_anywhere_joins() -> None:
     story = [
-        episode_event("template/a/web/ERROR/4f", 1, template="lost <*>"),
-        episode_event("template/b/db/WARN/4f", 2, template="lost <*>"),
+        episode_event("template/a/web/error/4f", 1, template="lost <*>"),
+        episode_event("template/b/db/warn/4f", 2, template="lost <*>"),
     ]
     incidents = incidents_of(story, until=5)
     assert [i.status for i in incidents] == ["open", "update"]
@@ -90,8 +90,8 @@ def test_novelties_of_one_window_that_are_linked_through_a_third_join_at_once() 
     story = [
         episode_event("gauge/a/web/latency", 1),
         episode_event("gauge/b/db/queue", 1),
-        episode_event("template/a/web/ERROR/4f", 1),
-        episode_event("template/b/db/ERROR/4f", 1),
+        episode_event("template/a/web/error/4f", 1),
+        episode_event("template/b/db/error/4f", 1),
     ]
     incidents = incidents_of(story, until=2)
     assert [(i.status, i.hosts, i.novelties) for i in incidents] == [("open", ["a", "b"], 4)]
@@ -200,7 +200,7 @@ def test_a_weak_episode_that_grows_strong_within_a_published_incident_is_not_a_s
 
 
 def test_what_an_incident_takes_in_of_another_one_counts_with_its_service_and_template() -> None:
-    weak = episode_event("template/vm-003/db/ERROR/4f", 1, **WEAK, template="lost <*>")
+    weak = episode_event("template/vm-003/db/error/4f", 1, **WEAK, template="lost <*>")
     found = incidents_of([weak, episode_event(DISK, 20, score=30.0)], 25, WATCHED)
     assert (found[0].services, found[0].templates) == (["db", "web"], ["lost <*>"])
 
@@ -257,7 +257,7 @@ def test_a_host_that_is_silent_holds_together_what_begins_on_it_however_long_it_
 
 
 def test_what_is_new_or_a_change_does_not_hold_an_incident_open() -> None:
-    new = episode_event("template/a/web/INFO/4f", 1, kind="new")
+    new = episode_event("template/a/web/info/4f", 1, kind="new")
     change = episode_event("host/b", 1, kind="change")
     assert brief(incidents_of([new])) == [(1, "open", "new"), (7, "close", "new")]
     assert brief(incidents_of([change])) == [(1, "open", "change"), (7, "close", "change")]
@@ -298,7 +298,7 @@ def test_a_fault_that_is_adopted_becomes_a_change() -> None:
 
 def test_a_deployment_is_a_change() -> None:
     story = [
-        episode_event("template/a/web/INFO/4f", 1, kind="new", evidence=15.0),
+        episode_event("template/a/web/info/4f", 1, kind="new", evidence=15.0),
         episode_event("gauge/a/web/latency", 2, evidence=40.0),
         episode_event("gauge/a/web/errors", 2, evidence=12.0),
         episode_event("gauge/a/web/latency", 9, "update", start=2, kind="change", evidence=90.0),
@@ -334,10 +334,10 @@ def test_shares_of_evidence_rank_the_series_and_sum_to_one() -> None:
     story = [
         episode_event(CPU, 1, evidence=30.0),
         episode_event(DISK, 1, evidence=60.0),
-        episode_event("logs/vm-003/web/ERROR", 1, evidence=10.0),
+        episode_event("logs/vm-003/web/error", 1, evidence=10.0),
     ]
     (incident,) = incidents_of(story, until=1)
-    assert [(c.series, c.share) for c in incident.series] == [(DISK, 0.6), (CPU, 0.3), ("logs/vm-003/web/ERROR", 0.1)]
+    assert [(c.series, c.share) for c in incident.series] == [(DISK, 0.6), (CPU, 0.3), ("logs/vm-003/web/error", 0.1)]
     assert incident.reason == "vm-003: system.disk.io is strange (+2 series)"
 
 
@@ -412,8 +412,8 @@ def test_the_state_of_another_format_is_refused() -> None:
 
 
 SERIES = (
-    "gauge/a/web/latency", "gauge/b/web/latency", "gauge/b/db/queue", "logs/c/db/ERROR", "template/c/db/ERROR/4f",
-    "template/d/cache/INFO/4f", "host/e", "service/a/web", "gauge/a//load", "gauge/b//load", "gauge/c//load", "gauge/d//load",
+    "gauge/a/web/latency", "gauge/b/web/latency", "gauge/b/db/queue", "logs/c/db/error", "template/c/db/error/4f",
+    "template/d/cache/info/4f", "host/e", "service/a/web", "gauge/a//load", "gauge/b//load", "gauge/c//load", "gauge/d//load",
 )  # fmt: skip
 
 
@@ -483,19 +483,19 @@ def resumed(story: list[EpisodeEvent], pause: int, until: int, **parameters: Any
 
 def test_a_restart_does_not_change_which_of_two_alike_is_named_as_the_cause() -> None:
     story = [
-        replace(episode_event(f"template/a/web/ERROR/{name}", 1, kind="new", part="new template"), id=own)
+        replace(episode_event(f"template/a/web/error/{name}", 1, kind="new", part="new template"), id=own)
         for name, own in (("1a", "z"), ("2b", "y"))
     ]
     story += [episode_event(f"gauge/a/web/queue{window}", window, strength=0.5) for window in (1, 4)]
     whole = [i for i in incidents_of(story, until=9, watched=WATCHED) if i.window_end > at(2)]
-    assert whole[0].causes[0].series == "template/a/web/ERROR/1a"
+    assert whole[0].causes[0].series == "template/a/web/error/1a"
     assert resumed(story, 2, 9) == whole
 
 
 def test_a_restart_does_not_change_what_there_is_room_for_in_an_incident() -> None:
     """Two weak episodes begin in one window, the later one on the host whose name is first, before something strong on both hosts."""
     story = [
-        episode_event(f"template/{host}/{service}/INFO/{text}", 6, start=start, template=text, **WEAK)
+        episode_event(f"template/{host}/{service}/info/{text}", 6, start=start, template=text, **WEAK)
         for host, service, text, start in (("a", "x", "one", 5), ("b", "y", "two", 4))
     ]
     story += [episode_event(f"gauge/{host}/web/latency", 20, score=60.0, evidence=60.0) for host in "ab"]

@@ -39,7 +39,7 @@ NOVELTY = {
     "record": "episode",
     "id": "0a1b",
     "version": "live",
-    "series": "template/vm-1/web/ERROR/4f",
+    "series": "template/vm-1/web/error/4f",
     "kind": "new",
     "status": "close",
     "start": NIGHT,
@@ -93,7 +93,7 @@ INCIDENT = {
     "false_alarms_per_day": 0.5,
     "severity": "major",
     "severity_points": 62,
-    "series": [{"series": "logs/vm-1/web/ERROR", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
+    "series": [{"series": "logs/vm-1/web/error", "share": 1.0, "score": 15.9, "kind": "anomaly", "reason": "many"}],
     "novelties": 3,
     "episodes": ["e1", "e2"],
     "episodes_omitted": 1,
@@ -190,7 +190,7 @@ def test_a_score_is_a_metric_of_its_host_at_the_end_of_its_window(spark: SparkSe
 
 
 def test_a_score_of_log_lines_has_the_text_of_its_template(spark: SparkSession) -> None:
-    lines = {**SCORE, "series": "template/vm-1/web/ERROR/4f", "template": "lost <*>"}
+    lines = {**SCORE, "series": "template/vm-1/web/error/4f", "template": "lost <*>"}
     (found,) = indexed(spark, ("scores", lines))
     assert found["document"]["novelty"]["template"] == "lost <*>"
     assert "metric" not in found["document"]["novelty"]
@@ -238,7 +238,7 @@ def test_a_novelty_is_an_alert_that_keeps_its_start(spark: SparkSession) -> None
             "status": "close",
             "window_end": "2026-11-22T00:00:05.000Z",
             "score": 15.9,
-            "series": "template/vm-1/web/ERROR/4f",
+            "series": "template/vm-1/web/error/4f",
             "evidence": 21.5,
             "value": 3.0,
             "typical": 0.0,

@@ -35,8 +35,8 @@ ROWS = frame_of(
     [
         novelty("anomaly", 90, 30, status="close", metric="cpu"),
         novelty("silence", 90, 90, series="host/vm-1"),
-        novelty("new", 20, 20, template="lost <*>", level="ERROR"),
-        novelty("anomaly", 10, 5, series="logs/vm-1/web/ERROR", level="ERROR", status="close"),
+        novelty("new", 20, 20, template="lost <*>", level="error"),
+        novelty("anomaly", 10, 5, series="logs/vm-1/web/error", level="error", status="close"),
     ],
     NOVELTY,
 )
@@ -61,7 +61,7 @@ def test_lanes_say_the_true_times_in_the_zone_and_what_it_is_about() -> None:
     rows = drawn(ROWS.assign(lane=ROWS["host"]), HOUR, ZoneInfo("Asia/Kolkata"))
     assert list(rows["began"])[:2] == ["2026-11-21 16:00:00 IST"] * 2
     assert list(rows["ended"])[:2] == ["2026-11-21 17:00:00 IST", "not over yet"]
-    assert list(rows["what"]) == ["cpu", "whole host", "lost <*>", "ERROR lines"]
+    assert list(rows["what"]) == ["cpu", "whole host", "lost <*>", "error lines"]
 
 
 def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:

@@ -43,13 +43,21 @@ def test_a_window_is_six_metrics_with_the_parts_of_the_name_and_what_is_not_know
 
 
 def test_series_of_lines_are_named_by_their_level_or_template() -> None:
-    points = [{"logs/h/s/ERROR": POINT}, {"template/h//ERROR/4f": POINT}, {'gauge/h/s/a"b\\c': POINT}]
-    assert [metrics(one)["kappa_series_value"][0]["name"] for one in points] == ["ERROR", "4f", 'a"b\\c']
+    points = [{"logs/h/s/error": POINT}, {"template/h//error/4f": POINT}, {'gauge/h/s/a"b\\c': POINT}]
+    assert [metrics(one)["kappa_series_value"][0]["name"] for one in points] == ["error", "4f", 'a"b\\c']
 
 
 @pytest.mark.parametrize(
     ("names", "why"),
-    [(["nonsense"], "not the name of a series"), ([f"gauge/h/s/{n}" for n in range(1_001)], "wanted at most 1000")],
+    [
+        (["nonsense"], "not the name of a series"),
+        (
+            ["logs/h/s/info", "logs/h/s/ERROR"],
+            "logs/h/s/ERROR' has the level 'ERROR'; wanted trace, .*, error or fatal",
+        ),
+        (["template/h/s/warning/4f"], "has the level 'warning'"),
+        ([f"gauge/h/s/{n}" for n in range(1_001)], "wanted at most 1000"),
+    ],
 )
 def test_what_is_no_series_and_too_many_of_them_are_refused(names: list[str], why: str) -> None:
     with pytest.raises(InputError, match=why):
