@@ -144,6 +144,17 @@ def test_a_rollback_at_the_watermark_of_the_promotion_leaves_what_was_before() -
     assert back.previous == "v2"
 
 
+def test_the_version_before_is_the_last_of_several() -> None:
+    assert Serving().then("v2", 20_000).then("v3", 40_000).previous == "v2"
+
+
+@given(promotions)
+def test_the_version_before_is_that_of_the_last_interval_of_another_one(steps: list[tuple[str, int]]) -> None:
+    served = after(steps)
+    others = {version: served.ranges(version)[-1][1] for version in served.versions if version != served.version}
+    assert served.previous == max(others, key=lambda version: others[version] or 0, default=None)
+
+
 def test_an_interval_never_begins_before_the_last_one() -> None:
     with pytest.raises(InputError, match="cannot begin at 10000"):
         Serving().then("v2", 20_000).then("live", 10_000)
