@@ -167,6 +167,36 @@ def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wa
     assert box.waiting == MOST_WAITING + 1
 
 
+def test_the_end_of_an_incident_for_which_the_queue_was_full_is_not_sent(tmp_path: Path) -> None:
+    own = Channels(tmp_path)
+    for number in range(MOST_WAITING):
+        own.boxes["chat"].put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+    own.take(incident(1), 1)
+    own.take(incident(1, "close"), 2)
+    assert incident(1).id not in {one.note.key for one in own.queued("chat")}, "nobody knows that it began"
+
+
+@pytest.mark.parametrize(("refused", "ends"), [("open", []), ("update", ["close"])])
+def test_the_end_of_an_incident_is_sent_where_the_channel_has_taken_that_it_opened(
+    tmp_path: Path, refused: str, ends: list[str]
+) -> None:
+    own, key = Channels(tmp_path), incident(1).id
+    own.take(incident(1), 1)
+    (item,) = own.queued("chat")
+    own.boxes["chat"]._queue.clear()
+    own.dispatch.settled(item, delivery("chat", key, "default", 0, status=refused, outcome="failed"))
+    own.take(incident(1, "close"), 2)
+    assert [one.note.status for one in own.queued("chat")] == ends
+
+
+def test_of_notifications_that_are_tried_again_the_one_that_is_due_first_goes_first(tmp_path: Path) -> None:
+    box = Channels(tmp_path).boxes["chat"]
+    for key, not_before in (("a", 3_000), ("b", 1_000), ("c", 2_000)):
+        note = of_incident(incident(1), "open", key, Links())
+        box.put(Waiting(note, "default", [PLACE], not_before_ms=not_before))
+    assert (found := box._next()) is not None and found.note.key == "b"
+
+
 def test_an_alert_about_kappa_that_still_holds_is_neither_over_nor_new_after_a_restart(tmp_path: Path) -> None:
     own, known, alerts = Channels(tmp_path), Remembered(), ChainAlerts(300.0)
     known.take(replace(delivery("chat", f"pipeline-{QUARANTINE}-7", "pipeline", 7), topic=""))

@@ -146,6 +146,15 @@ def test_no_more_critical_ones_pass_in_a_storm_where_it_goes_on_after_a_restart(
         sent.append(delivery(key, "open", now, "held" if held else "delivered", "critical"))
 
 
+def test_critical_ones_that_were_sent_before_a_storm_do_not_count_in_it_after_a_restart() -> None:
+    storm = Storm("chat", 2, 5.0)
+    before = [delivery(key, "open", now, severity="critical") for now, key in enumerate("abc")]
+    storm.remember([*before, delivery("storm-chat-2", "open", 2)], 3, "early")
+    assert [opens(storm, key, "critical", 4)[0] for key in "def"] == [False, True, True], (
+        "one of the two was sent in it"
+    )
+
+
 @given(st.lists(st.integers(1, 4 * MINUTE), min_size=1, max_size=60))
 def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(pauses: list[int]) -> None:
     storm, now, passed, begun, ended = Storm("chat", 3, 5.0), 0, list[int](), 0, 0
