@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from support.incident_stories import CPU, DISK, at, brief, episode_event, incidents_of, play
 
 from models.incidents.correlator import Correlator
+from models.incidents.members import kind_of, member_of
+from models.incidents.open_incident import OpenIncident
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import NOTHING, EpisodeEvent, Watched
 
@@ -19,6 +21,25 @@ def test_one_episode_is_one_incident_that_closes_when_it_has_been_quiet() -> Non
     assert brief(incidents) == [(1, "open", "anomaly"), (10, "close", "anomaly")]
     assert [i.end for i in incidents] == [None, at(4)]
     assert {i.id for i in incidents} == {incidents[0].id}
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "silence", "silent", "kind"),
+    [
+        (60.0, 15.0, "logs/vm-003/web/info", "anomaly"),
+        (15.0, 60.0, "logs/vm-003/web/info", "silence"),
+        (60.0, 15.0, "host/vm-003", "silence"),
+    ],
+)
+def test_a_silence_makes_the_kind_where_it_has_more_evidence_or_is_of_a_whole_host(
+    anomaly: float, silence: float, silent: str, kind: str
+) -> None:
+    events = [
+        episode_event(CPU, 1, evidence=anomaly),
+        episode_event(silent, 1, kind="silence", evidence=silence),
+    ]
+    for order in (events, events[::-1]):
+        assert kind_of(map(member_of, order)) == kind
 
 
 def test_novelties_of_one_host_that_touch_in_time_are_one_incident() -> None:
@@ -522,6 +543,23 @@ def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[Ep
         assert statuses[0] == "open"
         assert statuses[-1] == "close"
         assert set(statuses[1:-1]) <= {"update"}
+
+
+def test_what_an_incident_has_forgotten_is_counted_once_after_another_one_has_taken_it_in() -> None:
+    few, (one, other) = CorrelationParameters(max_members=1), (OpenIncident(name, at(1), at(1), at(1)) for name in "ab")
+    other.take_in([episode_event(CPU, 1), episode_event(DISK, 1, evidence=20.0)], few)
+    other.forget(few)
+    one.take_in_all(other, few)
+    one.take_in([episode_event(DISK, 3, "update", start=1)], few)
+    assert one.novelties == 2
+
+
+def test_an_incident_from_which_episodes_moved_is_about_the_services_of_those_that_stay() -> None:
+    incident = OpenIncident("a", at(1), at(1), at(1))
+    moves, stays = episode_event("gauge/a/web/latency", 1), episode_event("gauge/b/db/queue", 1)
+    incident.take_in([moves, stays], CorrelationParameters())
+    incident.release([moves.id])
+    assert (incident.hosts, incident.services) == ({"b"}, {"db"})
 
 
 @given(stories())
