@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -13,6 +15,7 @@ from models.records.records import SEVERITIES, Watched
 
 MANY = Watched(series=10_000, hosts=1_000, window_seconds=10.0, services={"web": 1_000})
 KINDS = ("anomaly", "silence", "change", "new")
+SECONDS = {"minute": 60.0, "hour": 3600.0}
 often = st.floats(1e-30, 10.0)
 hosts = st.integers(1, 100_000)
 seconds = st.floats(0, 1e6)
@@ -60,20 +63,14 @@ def test_something_new_is_at_most_minor_however_wide_it_is() -> None:
 
 
 def test_table_of_the_documentation_is_what_the_function_says() -> None:
-    """The rows of docs/alerts.md: kind, false alarms a day, hosts, population, minutes."""
-    rows = [
-        (("anomaly", 1.0, 1, 20, 1), ("minor", 27)),
-        (("silence", 1e-2, 1, 20, 1), ("minor", 39)),
-        (("anomaly", 1e-4, 1, 20, 1), ("major", 52)),
-        (("anomaly", 1e-4, 1, 20, 60), ("major", 67)),
-        (("anomaly", 1e-4, 5, 20, 10), ("major", 75)),
-        (("anomaly", 1e-4, 18, 20, 1), ("critical", 82)),
-        (("new", 1e-4, 1, 20, 1), ("info", 13)),
-        (("change", 1e-4, 18, 20, 1), ("minor", 28)),
-    ]
-    for (kind, chance, touched, population, minutes), expected in rows:
-        found = severity(kind, chance, touched, touched / population, 60.0 * minutes)
-        assert (found.word, found.points) == expected, kind
+    page = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+    row = r"^\| (\w+) \| ([\d,]+) days? \| (\d+) of (\d+) \| (\d+) (minute|hour)s? \| (\w+), (\d+) \|$"
+    rows = re.findall(row, page, re.M)
+    assert {kind for kind, *_ in rows} == set(KINDS)
+    for kind, days, touched, population, lasts, unit, word, points in rows:
+        chance, seconds = 1 / int(days.replace(",", "")), int(lasts) * SECONDS[unit]
+        found = severity(kind, chance, int(touched), int(touched) / int(population), seconds)
+        assert (found.word, found.points) == (word, int(points)), kind
 
 
 def test_hosts_of_another_service_are_no_share_of_those_with_the_first_one() -> None:
