@@ -70,6 +70,13 @@ def test_units_call_commands_options_and_settings_that_there_are(file: Path) -> 
     assert re.findall(r"^(User=kappa|DynamicUser=yes)$", text, re.M), "never root"
 
 
+def test_the_page_about_reliability_has_the_times_of_the_unit_of_jobs() -> None:
+    page = (PROJECT / "docs" / "reliability.md").read_text()
+    times = re.findall(r"^((?:RestartSec|TimeoutStopSec)=\d+)$", (FOLDER / "kappa@.service").read_text(), re.M)
+    assert len(times) == 2
+    assert [one for one in times if f"`{one}`" not in page] == []
+
+
 def test_every_unit_is_documented() -> None:
     page = (PROJECT / "docs" / "systemd.md").read_text()
     assert [file.name for file in FOLDER.iterdir() if f"`{file.name}`" not in page] == []
