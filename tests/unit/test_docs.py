@@ -170,6 +170,13 @@ def test_every_command_is_in_a_document(command: str) -> None:
     assert command in README.read_text() + RUNNING.read_text() + REPLAY.read_text()
 
 
+def test_the_readme_has_all_privileges_that_jobs_and_dashboard_need() -> None:
+    lists = re.findall(r'"(?:cluster|privileges)": (\[.*?\])', SECURITY.read_text())
+    (sentence,) = re.findall(r"One key of Elasticsearch.*?\)\)", README.read_text(), re.S)
+    within = {"view_index_metadata"}  # of `manage`
+    assert set(re.findall(r"`([a-z_]+)`", sentence)) == {name for one in lists for name in json.loads(one)} - within
+
+
 def named_options(text: str) -> Iterator[tuple[list[str], str]]:
     """The command and the option, for each option of `kappa` in code and blocks of code."""
     blocks = re.findall(r"```.*?```", text, re.S)
