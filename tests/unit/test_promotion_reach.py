@@ -117,6 +117,17 @@ def test_windows_between_a_version_that_has_stopped_and_the_candidate_are_not_le
                 watch.look()
 
 
+@pytest.mark.parametrize(("behind_seconds", "agrees"), [(3_600, False), (60, True), (-3_600, True)])
+def test_a_candidate_takes_over_where_it_is_a_minute_behind_at_most(
+    settings: Settings, behind_seconds: int, agrees: bool
+) -> None:
+    reached = START + 500_000 * SECOND
+    old: Any = At(reached)
+    new: Any = At(reached - behind_seconds * SECOND)
+    what = PromotionPlan(Settings(home=settings.home), settings, Serving(), None, first=False)
+    assert HandoverWatch(what, old, new).look().agreed == (reached if agrees else None)
+
+
 def test_a_partition_of_which_nothing_can_be_read_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "first_timestamps", lambda *_: {})
     with pytest.raises(InputError, match=r"logs/0: nothing from offset 90000 on"):
