@@ -11,7 +11,7 @@ import pytest
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.core.store import read_part
-from models.detection.episodes import Episode, Episodes
+from models.detection.episodes import MOST_UPDATES, Episode, Episodes
 from models.detection.recurrence import COLUMNS, LEAST_INTERVALS, Recurrence, Recurrences
 from models.detection.shard_state import columns_part
 from models.detection.table_score import TableScorer
@@ -101,6 +101,15 @@ def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -
     assert not found.update_due(now + 14 * MINUTE)
     assert found.update_due(now + 16 * MINUTE) and not found.event("update", now + 16 * MINUTE).recurs
     assert not longer.close(SERIES, now + 20 * MINUTE).recurs
+
+
+def test_an_episode_that_grows_for_ever_has_a_limited_number_of_updates() -> None:
+    growing, updates = episode(BEGIN), 0
+    for now in range(BEGIN, BEGIN + 100 * MINUTE, MINUTE):
+        growing.event("update", now)
+        growing.score *= 2
+        updates += growing.update_due(now)
+    assert updates == MOST_UPDATES
 
 
 def test_what_becomes_a_change_does_not_recur() -> None:

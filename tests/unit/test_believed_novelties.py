@@ -30,6 +30,7 @@ from pipelines.jobs.correlate import (
     advance,
     value_of,
 )
+from pipelines.windowing import WindowingConfig
 
 W = 10_000
 TOPIC = NoveltiesTopic("novelties", partitions=1, shards=2, window_ms=W, ahead_ms=0)
@@ -39,6 +40,14 @@ SERIES = (
     *("gauge/h-1/web/cpu", "counter/h%2F/db/x{client=a,server=b}", "logs/../web/error", "template/__proto__/web/info/00aa"),
     *("host/h-1", "service/h-2/", "fleet///hosts in shard 1"),
 )  # fmt: skip
+
+
+def test_a_window_is_closed_by_what_was_appended_its_lateness_later_by_a_clock_that_is_the_skew_behind_at_most() -> (
+    None
+):
+    windowing = WindowingConfig(lateness_seconds=15, skew_seconds=60)
+    assert windowing.most_ahead_ms(history=False) == 45_000
+    assert windowing.most_ahead_ms(history=True) == 3_660_000, "brokers take what is an hour ahead of them"
 
 
 def checked(record: dict[str, Any], at: int, offset: int = 0) -> Believed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_a_violation_is_kept_once_and_refuses_in_one_line(settings: Settings) ->
         assert word in str(error.value)
     assert "\n" not in str(error.value)
     assert violations.summary(settings)["count"] == 1
+
+
+def test_a_violation_of_a_batch_that_was_accepted_before_refuses_again(settings: Settings) -> None:
+    checkpoint = commit(settings, 6)
+    violations.remember(settings, "extract", checkpoint, DROPPED)
+    violations.write(settings, [replace(one, accepted=1) for one in violations.read(settings)])
+    violations.check(settings)
+    violations.remember(settings, "extract", checkpoint, DROPPED)
+    assert [one.accepted for one in violations.read(settings)] == [1, None]
+    with pytest.raises(DeterminismViolation, match="batch 7 of extract"):
+        violations.check(settings)
 
 
 def test_violations_of_several_batches_are_all_kept_up_to_a_number(settings: Settings) -> None:
