@@ -215,7 +215,7 @@ class CountDetector:
             return [self._state.episodes.close(episode.series, row.now)]
         factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
         held = self._control.held("counts", row.row)
-        lasted = row.now - episode.start >= 60_000 * factor * p.persistence_minutes
+        lasted = row.now - episode.start >= 1000 * factor * p.lasting(p.persistence_minutes)
         if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
         return [episode.event("update", row.now)] if episode.update_due(row.now) else []
@@ -225,7 +225,7 @@ class CountDetector:
         p, matrix = self._p, self._state.counts.matrix
         mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
-        poisson.adopt(matrix, row.row, mean, p.windows(minutes=p.persistence_minutes))
+        poisson.adopt(matrix, row.row, mean, p.lasting(p.persistence_minutes) / p.window_seconds)
         matrix[poisson.FROZEN, row.row] = 0.0
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         episode.value = mean * per_minute

@@ -212,7 +212,10 @@ class MixtureDetector:
     def _lasted(self, episode: Episode, now: int, context: int) -> bool:
         """Whether an episode is to be adopted as normal: expected by a label, or lasting for several blocks."""
         blocks = self._state.context_column("mix_blocks")[context]
-        enough = now - episode.start >= 60_000 * self._p.persistence_minutes and blocks >= self._p.clear_windows
+        enough = (
+            now - episode.start >= 1000 * self._p.lasting(self._p.persistence_minutes)
+            and blocks >= self._p.clear_windows
+        )
         return episode.expected or bool(enough and not episode.normal_windows)
 
     def _adopt(self, episode: Episode, judged: Judged, at: int) -> EpisodeEvent:
@@ -263,7 +266,7 @@ class MixtureDetector:
 
     def _give_up(self, now: int) -> list[EpisodeEvent]:
         """Close the episodes of services of which no block could be judged for long."""
-        oldest = now - 60_000 * self._p.patience_minutes - template_mixture.LONGEST_MS
+        oldest = now - 1000 * self._p.lasting(self._p.patience_minutes) - template_mixture.LONGEST_MS
         seen = self._state.context_column("mix_seen")
         gone = {name: row for name, row in self._open_ones().items() if seen[row] < oldest}
         if gone:

@@ -73,6 +73,18 @@ def test_a_rate_that_has_changed_during_a_gap_is_reported_and_adopted(run: Detec
     assert {series for series, status, kind in words(events) if (status, kind) == ("update", "change")} == SERIES
 
 
+@pytest.mark.parametrize("seconds", [60, 3600])
+def test_in_long_windows_a_rate_must_last_as_many_of_them_to_be_adopted(seconds: int) -> None:
+    p, logs = replace(P, window_seconds=seconds), Logs(4)
+    run = DetectorRun(ShardDetector(p), window=1000 * seconds)
+    assert run.play(logs.windows(150)) == []
+    events = run.play(logs.windows(70, times=10))
+    assert opened(events) == SERIES
+    adopted = [event for event in events if (event.status, event.kind) == ("update", "change")]
+    assert [event.window_end - event.start for event in adopted] == [1000 * p.lasting(p.persistence_minutes)] * 3
+    assert run.play(logs.windows(60, times=10)) == []
+
+
 def test_a_host_that_was_off_while_others_were_not_comes_back_with_its_usual_rates() -> None:
     run, logs = DetectorRun(ShardDetector(QUICK)), Logs()
     run.play(logs.windows(200))

@@ -237,6 +237,16 @@ def test_a_mix_that_lasts_is_told_once_as_a_change_and_becomes_normal(run: Detec
     assert of_mix(run.play(service.windows(360, OTHERS))) == []
 
 
+def test_in_windows_of_a_minute_a_mix_must_last_as_many_of_them_to_be_adopted() -> None:
+    p, service = replace(P, window_seconds=60), ServiceLines()
+    run = DetectorRun(ShardDetector(p), window=60_000)
+    assert of_mix(run.play(service.windows(200))) == []
+    events = of_mix(run.play(service.windows(80, OTHERS)))
+    assert [(n.status, n.kind) for n in events if n.kind == "change"] == [("update", "change"), ("close", "change")]
+    change = next(n for n in events if n.kind == "change")
+    assert change.window_end - change.start == pytest.approx(60_000 * 60, abs=180_000)
+
+
 def test_an_anomalous_mix_is_not_learnt(run: DetectorRun, service: ServiceLines) -> None:
     run.play(service.windows(20, FAILING, load=20), service.windows(60))
     row = run.detector.describe_state(next(n for n in run.scores[-1].series if "error" in n))

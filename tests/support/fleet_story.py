@@ -34,10 +34,10 @@ def windows(rows: Mapping[str, Row]) -> Windows:
 
 
 class DetectorRun:
-    """Feeds a detector window by window and keeps what it says."""
+    """Feeds a detector window by window, each of `window` ms, and keeps what it says."""
 
-    def __init__(self, detector: ShardDetector, begin: int = START) -> None:
-        self.detector, self.now = detector, begin
+    def __init__(self, detector: ShardDetector, begin: int = START, window: int = WINDOW) -> None:
+        self.detector, self.now, self.window = detector, begin, window
         self.events: list[EpisodeEvent] = []
         self.scores: list[Scores] = []
 
@@ -46,7 +46,7 @@ class DetectorRun:
         before = len(self.events)
         for story in stories:
             for rows in story:
-                self.now += WINDOW
+                self.now += self.window
                 scores, events = self.detector.step(self.now, windows(rows))
                 self.scores.append(scores)
                 self.events += events
@@ -54,7 +54,7 @@ class DetectorRun:
 
     def gap(self, count: int) -> None:
         """Windows in which nothing was recorded at all."""
-        self.now += count * WINDOW
+        self.now += count * self.window
 
     def score_of(self, series: str) -> float:
         """The score of a series in the last window."""
