@@ -15,6 +15,7 @@ from models.univariate.features import DAY, HOUR, MS
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import N_ROBUST, STEP, UnivariateState
 
+MOST_WEIGHT = float(np.finfo(np.float16).max)  # that the level of an hour is stored with
 LEAST_LEARNT = 0.2  # least weight of the rows of an hour whose mean is used
 RECURRING_BIN = 9  # of surprises: from e^2.25 - 1 = 8.5 nats on, about what opens an episode
 
@@ -116,7 +117,8 @@ class RarityTables:
             weekly.learn(cold, old, self._residual(old, was), grain, (before[known], begun[known]))
             rarity.add_visit(cold["ring"], hot["hour_most"][:, old], old, was)
             cold["rhythm"][was, old] = features.rounded(hot["hour_mean"][0, old], grain)
-            cold["rhythm_weight"][was, old] = hot["hour_weight"][0, old].astype(np.float16)
+            weight = np.minimum(hot["hour_weight"][0, old], MOST_WEIGHT)
+            cold["rhythm_weight"][was, old] = weight.astype(np.float16)
         hot["hour_most"][:, rows] = 0
         hot["hour_mean"][0, rows], hot["hour_weight"][0, rows] = self._level(rows, begun % rarity.HOURS)
 

@@ -502,3 +502,13 @@ def test_a_gauge_that_is_zero_and_has_many_points_a_window_is_no_infinity() -> N
         answers = model.step(1_767_571_200_000 + 60_000 * k, row, np.array([6]), np.zeros(1), np.zeros(1))
     assert np.isfinite(model.state.hot["mean"]).all()
     assert np.isfinite(answers.base).all()
+
+
+def test_levels_of_hours_with_ten_rows_a_second_stay_known() -> None:
+    rng, u = np.random.default_rng(24), model(1)
+    for day in range(3):
+        times = START + 86_400_000 * day + 100 * np.arange(300)
+        score_rows(u, rng.normal(50, 1, (300, 1)), times=times)
+        u.state.hot["hour_weight"][:] = 70_000.0  # that of two hours of such rows
+    assert np.isfinite(u.state.cold["rhythm_weight"]).all()
+    assert np.isfinite(u.state.hot["robust_mean"]).all()
