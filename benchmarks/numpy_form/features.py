@@ -9,11 +9,13 @@ import numpy as np
 from models.core.arrays import Array, Bools, Floats
 from models.univariate.features import (
     DAY,
+    FIRST_GAPS,
     GAP,
     INTERVAL_ROWS,
     LEAST,
     LEAST_KNOWN,
     LONG_STEP,
+    LONGER,
     MOST_WIDER,
     MS,
     OF_LOGARITHMS,
@@ -102,11 +104,12 @@ def measure(
     new = s["rows"] == 0
     seconds = np.where(new, 0.0, np.maximum(now - s["time"], 0.0) / MS)
     step = np.where(new, 0.0, x - s["previous"])
-    usual = np.where(s["rows"] == 1, seconds, s["interval"])
+    pauses = (s["rows"] <= FIRST_GAPS) & (LONGER * seconds < s["interval"])
+    usual = np.where((s["rows"] == 1) | pauses, seconds, s["interval"])
     gap = seconds > GAP * usual
     np.divide(step, seconds / np.maximum(usual, LEAST), out=step, where=gap)
     gain = np.maximum(1 - 2 ** (-1 / INTERVAL_ROWS), 1 / np.maximum(s["rows"], 1.0))
-    s["interval"] = np.where(new, 0.0, usual + gain * (np.minimum(seconds, 3 * usual) - usual)).astype(np.float32)
+    s["interval"] = np.where(new, 0.0, usual + gain * (np.minimum(seconds, LONGER * usual) - usual)).astype(np.float32)
     quantum = _quantum(s, np.where(new, 0.0, x - s["previous"]))
     size = np.abs(step)
     before = np.where(new, x, s["fast"])

@@ -18,11 +18,13 @@ from models.univariate.block import Scratch
 from models.univariate.block_predictive import regular, scale_of
 from models.univariate.features import (
     ARITHMETIC,
+    FIRST_GAPS,
     GAP,
     INTERVAL_ROWS,
     LEAST,
     LEAST_KNOWN,
     LONG_STEP,
+    LONGER,
     MOST_WIDER,
     MS,
     OF_LOGARITHMS,
@@ -158,11 +160,12 @@ def steps(w: Scratch, m: int) -> None:
         passed = w[b.NOW, j] - w[b.TIME, j]
         seconds = 0.0 if new else (passed if passed > 0 else 0.0) / MS
         step = 0.0 if new else x - w[b.PREVIOUS, j]
-        usual = seconds if rows == 1 else w[b.INTERVAL, j]
+        usual = w[b.INTERVAL, j]
+        usual = seconds if (rows == 1) | ((rows <= FIRST_GAPS) & (LONGER * seconds < usual)) else usual
         missing = seconds / (usual if usual > LEAST else LEAST)
         gain = 1.0 / (rows if rows > 1.0 else 1.0)
         gain = gain if gain > SLOWEST else SLOWEST
-        bounded = seconds if seconds < 3 * usual else 3 * usual
+        bounded = seconds if seconds < LONGER * usual else LONGER * usual
         w[b.INTERVAL, j] = F(0.0 if new else usual + gain * (bounded - usual))
         w[b.SECONDS, j] = seconds
         w[b.VALUES + STEP, j] = step / missing if seconds > GAP * usual else step

@@ -504,6 +504,19 @@ def test_a_gauge_that_is_zero_and_has_many_points_a_window_is_no_infinity() -> N
     assert np.isfinite(answers.base).all()
 
 
+@pytest.mark.parametrize("alone", [1, 3])
+def test_a_pause_after_the_first_rows_is_not_the_usual_interval(alone: int) -> None:
+    rows, pause = 400, 2 * 86_400_000
+    seconds = 10_000 * np.arange(rows)
+    seconds[:alone] -= pause * np.arange(alone, 0, -1)
+    x = np.random.default_rng(23).normal(50, 3, (rows, 8))
+    u = model(8)
+    base = column(score_rows(u, x, times=START + seconds), "base")
+    assert u.state.hot["interval"] == pytest.approx(10.0, rel=0.01)
+    assert np.isnan(base[:180]).all()
+    assert np.nanmax(base) < 12
+
+
 def test_levels_of_hours_with_ten_rows_a_second_stay_known() -> None:
     rng, u = np.random.default_rng(24), model(1)
     for day in range(3):

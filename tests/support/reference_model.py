@@ -75,7 +75,8 @@ class ReferenceModel:
         p, first = self.p, self.rows == 0
         seconds = 0.0 if first else now - self.time
         step = 0.0 if first else x - self.previous
-        usual = seconds if self.rows == 1 else self.interval
+        pauses = self.rows <= 4 and 3 * seconds < self.interval
+        usual = seconds if self.rows == 1 or pauses else self.interval
         if seconds > 1.5 * usual:
             step /= seconds / usual
         if not first:
