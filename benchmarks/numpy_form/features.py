@@ -168,8 +168,8 @@ def _least(quantum: Floats, least: Floats, level: Floats, rough: tuple[Floats, F
     out[STEP] = out[RHYTHM] = least + value
     out[FAST] = least + mean
     long_step, floor = rough
-    out[ROUGH] = OF_LOGARITHMS + np.maximum(np.log1p(mean / floor) - np.log1p(long_step / floor), 0.0)
-    out[LOCAL] = OF_LOGARITHMS + value / (scale + value)
+    out[ROUGH] = OF_LOGARITHMS + np.maximum(np.log1p(out[FAST] / floor) - np.log1p(long_step / floor), 0.0)
+    out[LOCAL] = OF_LOGARITHMS + out[STEP] / (scale + out[STEP])
     out[WITHIN] = OF_LOGARITHMS
     return out
 

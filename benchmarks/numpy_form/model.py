@@ -127,7 +127,7 @@ class NumpyUnivariate(Univariate):
         rarities = self._rarity(series, predicted)
         joined = self._joint(predicted, rarities)
         lasting = self._lasting(series, predicted, (mean, seen.least[STEP]))
-        far = np.maximum(self._far(series, predicted, mean), lasting)
+        far = np.maximum(self._far(series, predicted, mean, seen.least[STEP]), lasting)
         calibrated = self._calibration(series, seen, joined, (self._of_step(predicted, rarities, index), far))
         self._store(series)
         if len(series.turned):
@@ -211,10 +211,11 @@ class NumpyUnivariate(Univariate):
         out: Floats = np.where(recurs, 0.0, self._p.step_share * predicted.ever.surprise[STEP])
         return out
 
-    def _far(self, series: WindowSeries, predicted: PredictedFeatures, mean: Floats) -> Floats:
-        """Nats of values beyond all that their series have been, `(n,)`; notes how far the block has been."""
+    def _far(self, series: WindowSeries, predicted: PredictedFeatures, mean: Floats, least: Floats) -> Floats:
+        """Nats of values beyond all that their series have been, `(n,)`; notes how far the block has been. `least` has least spreads, `(n,)`."""
         s, cold = series.hot, self.state.cold
         away = np.abs(mean - predicted.expected.typical)
+        away = np.where(away > farthest.NEAREST, np.maximum(away, least), 0.0)
         s["block_farthest"] = np.maximum(s["block_farthest"], np.where(self._is_first(s), 0, farthest.grades(away)))
         return farthest.surprisal(away, cold["blocks"][0, series.index], cold["farthest"][0, series.index])
 

@@ -226,13 +226,12 @@ def values(w: Scratch, m: int) -> None:
         floor = LONG_STEP_F * long_step + tiny(F(w[b.LONG_SIZE_NOW, j]))
         rough = F(w[b.ROUGH_SUM, j]) / F(w[b.ROUGH_WEIGHT, j]) / floor
         w[b.VALUES + ROUGH, j] = F(log1p(np.float64(rough)))
-        quantum = w[b.QUANTUM, j] if w[b.QUANTUM, j] > 0 else 0.0
-        more = log1p(quantum / 8 / floor) - F(log1p(np.float64(long_step / floor)))
+        more = log1p(w[b.LEASTS + FAST, j] / floor) - F(log1p(np.float64(long_step / floor)))
         w[b.LEASTS + ROUGH, j] = OF_LOGARITHMS + (more if more > 0 else 0.0)
     for j in range(m):
-        scale, value = w[b.SCALE, j], (w[b.QUANTUM, j] if w[b.QUANTUM, j] > 0 else 0.0) / 2
+        scale, least = w[b.SCALE, j], w[b.LEASTS + STEP, j]
         w[b.VALUES + LOCAL, j] = asinh(w[b.SPARE, j] / scale)
-        w[b.LEASTS + LOCAL, j] = OF_LOGARITHMS + value / (scale + value)
+        w[b.LEASTS + LOCAL, j] = OF_LOGARITHMS + least / (scale + least)
     for j in range(m):
         step, least = LONG_STEP_F * F(w[b.LONG_STEP_NOW, j]), np.float64(tiny(F(w[b.LONG_SIZE_NOW, j])))
         spread = log(w[b.SQUARES, j] / w[b.POINTS, j] + step * step + least * least) / 2

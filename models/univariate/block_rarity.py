@@ -124,15 +124,19 @@ def rarities(
 
 @inlined
 def far_values(w: Scratch, m: int, farthest: Array, series: Ints, q: Floats, hot: HotColumns) -> None:
-    """Nats of values beyond all that their series have been: see `models.stats.farthest`; notes the greatest distance of the block in the state."""
+    """Nats of values beyond all that their series have been: see `models.stats.farthest`; notes the greatest distance of the block in the state.
+
+    Distances within the least spread of a series are all alike: they are those of rounding.
+    """
     for j in range(m):
         row = series[j]
-        away = abs(w[b.X, j] - w[b.TYPICAL, j])
+        away, least = abs(w[b.X, j] - w[b.TYPICAL, j]), w[b.LEASTS + STEP, j]
+        away = 0.0 if away <= NEAREST else (away if away > least else least)
         place = (log(away if away > NEAREST else NEAREST) - LOG_NEAREST) / WIDTH
         before = np.float64(farthest[0, row])
         nats = log(w[b.BLOCKS, j] + 1.0) + POWER * WIDTH * (place - before)
         w[b.FAR, j] = nats if (before > 0.0) & (place > before) else 0.0
-        none = is_first(w[b.ROWS, j], w[b.INTERVAL, j], q) | (away <= NEAREST)
+        none = is_first(w[b.ROWS, j], w[b.INTERVAL, j], q) | (away == 0.0)
         grade = 0.0 if none else place + 1.0
         grade_now = np.uint8(grade if grade < LAST_GRADE else LAST_GRADE)
         hot.block_farthest[0, row] = max(hot.block_farthest[0, row], grade_now)

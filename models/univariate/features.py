@@ -14,7 +14,8 @@ fast mean, rhythm) a row is learnt at most MOST_LEARNT sqrt(n + LEAST_KNOWN) of 
 at most. What stays there is known after some rows. There is no bound while a series is warming up, or before it has moved twice.
 
 Recent roughness is that of the rows before. `local` finds a small step in an hour with little noise; a logarithm keeps bursts from
-filling its memory. Their surprises do not depend on the unit of x.
+filling its memory. Their surprises do not depend on the unit of x. No spread is less than what rounding, or half the least step between
+values, can make of the feature.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ ARITHMETIC = 1e-9  # of a series' usual size: smaller differences are those of a
 OF_LOGARITHMS = 1e-5
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
-LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 LONGER = 3.0  # times the usual interval: a gap counts as no more
 FIRST_GAPS = (
     4.0  # of a series: those before one that is `LONGER` times as short were pauses, and it is the usual interval
 )
+LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")
 OF_GRAIN = ("long_step", "long_weight")

@@ -525,3 +525,12 @@ def test_levels_of_hours_with_ten_rows_a_second_stay_known() -> None:
         u.state.hot["hour_weight"][:] = 70_000.0  # that of two hours of such rows
     assert np.isfinite(u.state.cold["rhythm_weight"]).all()
     assert np.isfinite(u.state.hot["robust_mean"]).all()
+
+
+def test_a_shift_that_rounding_can_make_is_no_news() -> None:
+    rng = np.random.default_rng(25)
+    x = 0.3 + rng.integers(-1, 2, (5 * ROWS_A_DAY, 3)) * np.spacing(0.3)
+    x[-8:] += np.array([3e-16, 3e-13, 1e-3])
+    base = column(score_rows(model(3), x), "base")[-8:]
+    assert base[:, :2].max() < 3
+    assert base[:, 2].max() > 20

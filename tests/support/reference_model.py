@@ -105,7 +105,8 @@ class ReferenceModel:
         scale = (1 - p.steady_share) * rough_before + p.steady_share * long_step + tiny
         self.least = [
             1e-5 + value / (abs(x) + offset + value), tiny + value, tiny + value / 4,
-            1e-5 + max(math.log1p(value / 4 / floor) - math.log1p(long_step / floor), 0.0), tiny + value, 1e-5 + value / (scale + value),
+            1e-5 + max(math.log1p((tiny + value / 4) / floor) - math.log1p(long_step / floor), 0.0), tiny + value,
+            1e-5 + (tiny + value) / (scale + tiny + value),
         ]  # fmt: skip
         self.time, self.previous = now, x
         sign = -1.0 if x < 0 else 1.0
