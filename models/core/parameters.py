@@ -105,12 +105,14 @@ class DetectorParameters:
         windows are too few to be a level.
     silence_patience_hours
         A host or series that is silent for this long is given up: the silence becomes a change, and what else is open on
-        the series of the host closes within an hour.
+        the series of the host closes within an hour. Where windows, or the rows of the host, are more than two hours
+        apart, it is twelve times their distance.
     changes_below_alert
         Whether changes that never exceed the alert threshold are reported too. `kappa score` does so for a single
         metric; in a fleet metrics that wander cause too many.
     forget_days
-        A series that is not seen for this long is removed from the state.
+        A series that is not seen for this long is removed from the state; where windows, or the rows of its host, are
+        more than a day apart, for twelve times their distance at least.
     label_nats
         A pattern that was labelled a false alarm needs this much more surprise to be reported again.
     label_half_life_days

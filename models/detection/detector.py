@@ -189,7 +189,7 @@ class ShardDetector:
         rows = self._control.take(window_end, rows)
         closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
-            closed = state.close_abandoned(window_end, self._p.silence_patience_hours, self._control.planned("hosts"))
+            closed = state.close_abandoned(window_end, self._p, self._control.planned("hosts"))
             closed += state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
             self._templates.forget()

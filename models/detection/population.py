@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.core.arrays import Bools, Ints
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.detection.shard_state import DAY_MS, ShardState
@@ -31,10 +31,8 @@ class Population:
     """Counts the hosts of a shard as of its last window."""
 
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
-        self._state = state
+        self._state, self._p = state, p
         self._grace = MINUTE_MS * p.grace_minutes
-        # an hour more: in the window in which a silence is given up its host still counts
-        self._longest = HOUR_MS + max(DAY_MS, HOUR_MS * p.silence_patience_hours)
         self._named: tuple[list[str], int] = [], 0  # names of contexts, and of how many of them the services are known
         self._services: list[str] = []
         self._service: Ints = np.zeros(0, dtype=np.int64)
@@ -43,7 +41,9 @@ class Population:
 
     def numbers(self) -> tuple[int, dict[str, int], int]:
         """Number of hosts, of those with each service, and of services that are left out."""
-        hosts, contexts, named = self._hosts(), self._state.contexts, self._named
+        # an hour more: in the window in which a silence is given up its host still counts
+        longest = HOUR_MS + self._state.patience(max(DAY_MS, HOUR_MS * self._p.silence_patience_hours), self._p)
+        hosts, contexts, named = self._hosts(longest), self._state.contexts, self._named
         if named[0] is not contexts.names or named[1] != len(contexts):
             found = [unquote(name.split("/", 1)[1]) for name in contexts.names]
             places = {name: at for at, name in enumerate(dict.fromkeys(found))}
@@ -51,19 +51,19 @@ class Population:
             self._service = np.array([places[name] for name in found], dtype=np.int64)
             self._counted = np.zeros(0, dtype=bool)
         counted = hosts[contexts.owner[0]]
-        counted &= self._state.last - self._state.context_column("seen") <= self._longest
+        counted &= self._state.last - self._state.context_column("seen") <= longest[contexts.owner[0]]
         if not np.array_equal(counted, self._counted):
             sizes = np.bincount(self._service[counted], minlength=len(self._services)).tolist()
             pairs = zip(self._services, sizes, strict=True)
             self._counted, self._by_service = counted, largest_services({name: size for name, size in pairs if size})
         return int(hosts.sum()), *self._by_service
 
-    def _hosts(self) -> Bools:
-        """Which hosts count, `(n_hosts,)`."""
+    def _hosts(self, longest: Floats) -> Bools:
+        """Which hosts count, those that are known for a silence of so many ms at most, `(n_hosts,)`."""
         state = self._state
         first, seen, windows = (state.host_column(name) for name in ("first", "seen", "windows"))
         lived = np.maximum(seen - first, 0.0)
         known = (lived >= DAY_MS) | ((first - state.first <= self._grace) & (lived >= self._grace))
         young = np.maximum(SHARE * lived, GAPS * lived / np.maximum(windows - 1.0, 1.0))
-        counts: Bools = state.last - seen <= np.where(known, self._longest, np.minimum(young, self._longest))
+        counts: Bools = state.last - seen <= np.where(known, longest, np.minimum(young, longest))
         return counts

@@ -47,7 +47,8 @@ CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first"
 COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
 TABLES = ("gauges", "counts", "hosts", "contexts")
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+PATIENT_ROWS = 12.0  # that a host has missed, as far apart as they usually are, before it is given up or forgotten
 ALL_SERIES = "all_series"  # the limit of all series of a shard together
 UNPUBLISHED, PUBLISHED, DEMAND = "unpublished", "published", "demand"
 # Columns of the part `REMEMBERED`, and their Arrow types.
@@ -257,9 +258,9 @@ class ShardState:
 
         Answers the closing of episodes that were open on them.
         """
-        oldest = now - DAY_MS * p.forget_days
-        gone_gauges = self.gauges.matrix[col.SEEN] < oldest
-        gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest
+        oldest = now - self.patience(DAY_MS * p.forget_days, p)
+        gone_gauges = self.gauges.matrix[col.SEEN] < oldest[self.gauges.owner[0]]
+        gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest[self.counts.owner[0]]
         gone_hosts = self.host_column("seen") < oldest
         if self.pressed:
             crowded = self._crowded(now)
@@ -292,19 +293,25 @@ class ShardState:
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
-    def close_abandoned(self, now: int, hours: float, planned: Ints) -> list[EpisodeEvent]:
+    def patience(self, ms: float, p: DetectorParameters) -> Floats:
+        """How long each host must be silent where `ms` are asked of those that report often, ms, `(n_hosts,)`: see `PATIENT_ROWS`."""
+        first, seen, windows = (self.host_column(name) for name in ("first", "seen", "windows"))
+        apart = np.maximum((seen - first) / np.maximum(windows - 1.0, 1.0), 1000.0 * p.window_seconds)
+        return np.maximum(ms, PATIENT_ROWS * apart)
+
+    def close_abandoned(self, now: int, p: DetectorParameters, planned: Ints) -> list[EpisodeEvent]:
         """Close what is open on metrics and logs of hosts that have been silent for so long, and on lines of hosts whose logs have.
 
         What ends by itself, as the news of a host does, stays, and what is open on `planned` hosts, rows of the table.
         """
-        events = []
+        events, patience = [], self.patience(HOUR_MS * p.silence_patience_hours, p)
         for name in sorted(self.episodes.open):
             episode, of_lines = self.episodes.open[name], name in self.counts.index
             of_log = name.startswith("logs/") and not of_lines  # that it is silent
             if episode.over or not (of_lines or of_log or name in self.gauges.index):
                 continue
             host = self.hosts.index[host_of(name)]
-            if now - self.host_column("log_seen" if of_lines else "seen")[host] < 3_600_000 * hours or host in planned:
+            if now - self.host_column("log_seen" if of_lines else "seen")[host] < patience[host] or host in planned:
                 continue
             self.end_run(episode)
             if of_log:
@@ -312,7 +319,7 @@ class ShardState:
             elif not of_lines:
                 self.gauges.matrix[col.PRESENT, self.gauges.index[name]] = 0.0
             what = "the log of its host" if of_lines else "its host"
-            episode.reason = f"{episode.reason}; {what} has been silent for {hours:g} h"
+            episode.reason = f"{episode.reason}; {what} has been silent for {round(patience[host] / HOUR_MS, 1):g} h"
             events.append(self.episodes.close(name, now))
         return events
 

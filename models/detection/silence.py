@@ -28,7 +28,7 @@ from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
 from models.detection.limits import METRICS, TEMPLATES, Limits
-from models.detection.shard_state import ShardState, ShardWindow, host_of
+from models.detection.shard_state import HOUR_MS, ShardState, ShardWindow, host_of
 from models.records.records import EpisodeEvent
 from models.stats import run_length
 
@@ -274,7 +274,8 @@ class Silence:
         episode = self._state.episodes.get(name)
         if episode is None:
             return False
-        return episode.expected or now - episode.start >= 3_600_000 * self._p.silence_patience_hours
+        patience = self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p)
+        return episode.expected or bool(now - episode.start >= patience[self._state.hosts.index[host_of(name)]])
 
     def _give_up(self, name: str, now: int) -> EpisodeEvent:
         episode = self._state.episodes.open[name]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 from support.control_stories import CPU, QUICK, STORY, story, when
 from support.fleet_story import START, WINDOW, DetectorRun
 
+from models.core.parameters import DetectorParameters
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
 from models.records.records import EpisodeEvent
 from models.rules.rule import Rule
 
 LOG = "logs/h-2//"
+OTHER = "gauge/other//load"
 
 
 def run(*rules: Rule, p: ControlledParameters = QUICK, **more: Any) -> DetectorRun:
@@ -109,3 +112,26 @@ def test_a_deviation_that_a_rule_does_not_count_is_not_adopted_when_an_episode_e
         ("open", "anomaly"),
         ("close", "anomaly"),
     ]
+
+
+@pytest.mark.parametrize("days", [1, 20])
+def test_where_windows_are_days_long_an_episode_goes_on_and_nothing_is_forgotten(days: int) -> None:
+    window, rng = 86_400_000 * days, np.random.default_rng(7)
+    seconds = window / 1000
+    daily = DetectorRun(ShardDetector(DetectorParameters(window_seconds=seconds)), window=window)
+    daily.play({CPU: float(value)} for value in rng.normal(100, 3, 60))
+    events = daily.play({CPU: float(value)} for value in rng.normal(160, 3, 20))
+    assert opened(events, CPU), "the level is found"
+    assert "silent" not in " ".join(event.reason for event in events)
+    assert np.isfinite(daily.score_of(CPU))
+
+
+def test_the_episode_of_a_host_that_comes_once_a_day_goes_on() -> None:
+    rows, rng = 200, np.random.default_rng(8)
+    hourly = DetectorRun(ShardDetector(DetectorParameters(window_seconds=3600)), window=3_600_000)
+    story = [{OTHER: float(rng.normal(50, 1))} for _ in range(24 * rows)]
+    for day in range(rows):
+        story[24 * day][CPU] = float(rng.normal(100, 3) + (100 if day > 180 else 0))
+    events = hourly.play(story)
+    assert opened(events, CPU), "the level is found"
+    assert "silent" not in " ".join(event.reason for event in events if event.series == CPU)
