@@ -7,6 +7,7 @@ than the grace period, nothing new in it is reported, because everything there i
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -15,10 +16,11 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, quote
 from models.core.windows import Windows
 from models.detection import reasons
+from models.detection.churn import Churn
 from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, is_template
+from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, context_of, is_template
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
@@ -29,19 +31,20 @@ TRIAL_MINUTES = 10.0
 class Appearance:
     """Registers new series, and reports those that are improbable given what each service has shown so far."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, newcomers: Newcomers) -> None:
-        self._state, self._p, self._newcomers = state, p, newcomers
+    def __init__(self, state: ShardState, p: DetectorParameters, newcomers: Newcomers, churn: Churn) -> None:
+        self._state, self._p, self._newcomers, self._churn = state, p, newcomers, churn
         self._grace = 60_000 * p.grace_minutes
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
         events: list[EpisodeEvent] = []
+        together = Counter(context_of(rows.series[i]) for i in missing)
         for i in missing:
             name = rows.series[i]
             series = parse(name)
             events += self._host(series, now)
             events += self._context(series, now)
-            events += self._series(name, series, now)
+            events += self._series(name, series, now, together[context_of(name)])
             if series.kind == "template" and rows.template[i]:
                 self._state.texts.setdefault(series.template_id, reasons.short(rows.template[i]))
         self._state.renamed |= bool(missing)
@@ -71,7 +74,8 @@ class Appearance:
         reason = f"new service {series.service} on {series.host} first seen"
         return [self._announce(build(Series("service", series.host, series.service)), reason, score, now)]
 
-    def _series(self, name: str, series: Series, now: int) -> list[EpisodeEvent]:
+    def _series(self, name: str, series: Series, now: int, together: int) -> list[EpisodeEvent]:
+        """Add a series, of which so many of its service of a host are new in the window."""
         state = self._state
         host, context = state.hosts.index[quote(series.host)], state.contexts.index[context_name(series)]
         before = now - 1000 * self._p.window_seconds
@@ -82,6 +86,8 @@ class Appearance:
             state.gauges.add(name, (host, context), seen=before, host_window=windows, total=nan)
             score = self._surprise(context, "rows", "metrics")
             if age < self._grace or score < self._p.new_series_nats:
+                return []
+            if self._churn.is_usual_beginning(context, together, now):
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
         owners = host, context, is_template(name)

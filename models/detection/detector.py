@@ -16,10 +16,12 @@ import numpy as np
 from models.core.arrays import Bools, Ints, Texts, among
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
+from models.detection import gauge_columns as col
 from models.detection.alarm_bounds import AlarmBounds, EarlyParameters
 from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
+from models.detection.churn import Churn
 from models.detection.control import MUTED, Control, with_planned
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.count_detector import CountDetector, CountScores
@@ -32,7 +34,7 @@ from models.detection.logged_rules import RefusedRule
 from models.detection.mixture_detector import MixtureDetector
 from models.detection.newcomers import Newcomers
 from models.detection.peer_detector import PeerDetector
-from models.detection.population import Population
+from models.detection.population import GAPS, Population
 from models.detection.shard_state import ShardState, ShardWindow, host_of
 from models.detection.silence import Silence
 from models.detection.template_merging import TemplateMerging
@@ -81,8 +83,9 @@ class ShardDetector:
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._templates = TemplateMerging(state, p)
         self._newcomers = Newcomers(state, p)
-        self._appearance = Appearance(state, p, self._newcomers)
-        self._silence = Silence(state, p, self._control, self._limits)
+        churn = Churn(state)
+        self._appearance = Appearance(state, p, self._newcomers, churn)
+        self._silence = Silence(state, p, self._control, self._limits, churn)
         self._gauges = GaugeDetector(state, p, self._control, model, settings, self._newcomers)
         self._changes = GaugeChanges(state, p, model, settings)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes, settings)
@@ -322,12 +325,14 @@ class ShardDetector:
 
     @property
     def watched(self) -> Watched:
-        """How many series and hosts the shard has after its last window, and how many hosts are there or were lately."""
+        """How many series and hosts the shard has after its last window, and how many of them are there or were lately."""
         state = self._state
         series = len(state.gauges) + len(state.counts)
-        numbers = np.bincount(self._gauges.windows_apart(slice(len(state.gauges))).astype(np.int64))
+        hosts, services, omitted = self._population.numbers()
+        apart = self._gauges.windows_apart(slice(len(state.gauges))).astype(np.int64)
+        quiet = state.last - state.gauges.matrix[col.SEEN]
+        numbers = np.bincount(apart[quiet <= GAPS * 1000.0 * self._p.window_seconds * apart])
         judged = round(sum(int(numbers[k]) / k for k in np.flatnonzero(numbers).tolist()))
-        lately, services, omitted = self._population.numbers()
         return Watched(
             series,
             len(state.hosts),
@@ -336,8 +341,8 @@ class ShardDetector:
             omitted,
             self._calls.listed,
             *self._announced.window,
-            hosts_lately=lately,
-            tests=judged + len(state.counts),
+            hosts_lately=int(hosts.sum()),
+            tests=judged + int(hosts[state.counts.owner[0]].sum()),
         )
 
     @property

@@ -39,8 +39,8 @@ class Population:
         self._counted: Bools = np.zeros(0, dtype=bool)
         self._by_service: tuple[dict[str, int], int] = {}, 0
 
-    def numbers(self) -> tuple[int, dict[str, int], int]:
-        """Number of hosts, of those with each service, and of services that are left out."""
+    def numbers(self) -> tuple[Bools, dict[str, int], int]:
+        """Which hosts count, `(n_hosts,)`, the number of those with each service, and of services that are left out."""
         # an hour more: in the window in which a silence is given up its host still counts
         longest = HOUR_MS + self._state.patience(max(DAY_MS, HOUR_MS * self._p.silence_patience_hours), self._p)
         hosts, contexts, named = self._hosts(longest), self._state.contexts, self._named
@@ -56,7 +56,7 @@ class Population:
             sizes = np.bincount(self._service[counted], minlength=len(self._services)).tolist()
             pairs = zip(self._services, sizes, strict=True)
             self._counted, self._by_service = counted, largest_services({name: size for name, size in pairs if size})
-        return int(hosts.sum()), *self._by_service
+        return hosts, *self._by_service
 
     def _hosts(self, longest: Floats) -> Bools:
         """Which hosts count, those that are known for a silence of so many ms at most, `(n_hosts,)`."""

@@ -7,6 +7,8 @@ is no drop of hundreds of rates, and nothing is learnt from it. The surprise of 
 long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence, and 45 reports before it. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
 
+Where metrics end all day, as those of pods that live for minutes do, one more that ends is no news (`churn`).
+
 A host whose records are all refused for their time, as its clock is wrong, is absent too: the reason of its silence says so, as long as there were
 such records in the latter half of it.
 """
@@ -23,6 +25,7 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, unquote
 from models.detection import gauge_columns as col
 from models.detection import reasons
+from models.detection.churn import Churn
 from models.detection.compiled_metrics import absent_metrics, learn_hosts
 from models.detection.control import Control
 from models.detection.episodes import Episode
@@ -34,14 +37,17 @@ from models.stats import run_length
 
 LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
 NOT_OBSERVED_NATS = 3.0  # surprise of a log's absence from which on its levels and templates are not observed
+GIVEN_UP, ENDS_OFTEN = "given up", "metrics of this service end often"  # why a silence counts no longer
 HOST_SILENT, LOG_SILENT, METRIC_SILENT = "host silent", "log silent", "metric silent"
 
 
 class Silence:
     """Reports hosts and metrics that fall silent or return."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits) -> None:
-        self._state, self._p, self._control, self._limits = state, p, control, limits
+    def __init__(
+        self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits, churn: Churn
+    ) -> None:
+        self._state, self._p, self._control, self._limits, self._churn = state, p, control, limits, churn
         self._half_life, self._window = 3_600_000.0 * p.habit_half_life_hours, 1000.0 * p.window_seconds
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
@@ -214,18 +220,30 @@ class Silence:
         length = windows[owner[rows]] - state.gauges.matrix[col.HOST_WINDOW, rows]
         surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length)
         surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
+        found = np.flatnonzero(surprise >= self._p.silence_nats)
+        if not len(found):
+            return []
+        names = [state.gauges.names[row] for row in rows[found].tolist()]
+        # Churn is looked at in windows in which a silence of the service is found first.
+        places = state.gauges.owner[1, rows[found]].tolist()
+        asked = {place for place, name in zip(places, names, strict=True) if name not in state.episodes.open}
         usual = run_length.share_outside(*chains)
         events: list[EpisodeEvent] = []
-        for at in np.flatnonzero(surprise >= self._p.silence_nats).tolist():
+        for at, name, place in zip(found.tolist(), names, places, strict=True):
             row = int(rows[at])
-            name = state.gauges.names[row]
-            series = parse(name)
-            what = f"{reasons.subject(series)} on {series.host}"
-            seen = state.gauges.matrix[col.SEEN, row]
-            events += self._silent(name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at])
-            if self._exhausted(name, now):
-                events.append(self._give_up(name, now))
-                state.gauges.matrix[col.PRESENT, row] = 0.0
+            seen = float(state.gauges.matrix[col.SEEN, row])
+            why = ENDS_OFTEN if place in asked and self._churn.is_usual_end(place, seen, now) else GIVEN_UP
+            if why == GIVEN_UP:
+                series = parse(name)
+                what = f"{reasons.subject(series)} on {series.host}"
+                events += self._silent(
+                    name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at]
+                )
+                if not self._exhausted(name, now):
+                    continue
+            if name in state.episodes.open:
+                events.append(self._give_up(name, now, why))
+            state.gauges.matrix[col.PRESENT, row] = 0.0
         return events
 
     def returned_metrics(self, window: ShardWindow) -> list[EpisodeEvent]:
@@ -277,9 +295,9 @@ class Silence:
         patience = self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p)
         return episode.expected or bool(now - episode.start >= patience[self._state.hosts.index[host_of(name)]])
 
-    def _give_up(self, name: str, now: int) -> EpisodeEvent:
+    def _give_up(self, name: str, now: int, why: str = GIVEN_UP) -> EpisodeEvent:
         episode = self._state.episodes.open[name]
-        word = "expected" if episode.expected else "given up"
+        word = "expected" if episode.expected else why
         episode.kind, episode.reason = "change", f"{episode.reason}, {word}"
         return self._state.episodes.close(name, now)
 

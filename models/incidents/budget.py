@@ -51,7 +51,8 @@ def tests(series: str, watched: Watched, known: int) -> float:
     """How many tests a series is one of: 1 / w."""
     if not watched.series:
         return known
-    return 2.0 * max(watched.hosts if series.partition("/")[0] in WHOLE else watched.tests or watched.series, 1)
+    hosts = watched.hosts_lately or watched.hosts
+    return 2.0 * max(hosts if series.partition("/")[0] in WHOLE else watched.tests or watched.series, 1)
 
 
 def threshold(watched: Watched, false_alarms_per_day: float) -> float:
