@@ -233,6 +233,8 @@ def start(
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": "false",
         "client.toolbarMode": "viewer",
+        # No page asks for a file: whoever has a session, signed in or not, could fill the memory with them.
+        "server.maxUploadSize": "0",
         # What goes wrong within is for the log, not for whoever looks.
         "client.showErrorDetails": "none",
         **THEME,

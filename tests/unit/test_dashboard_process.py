@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx
 import pytest
 from pydantic import SecretStr
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 from support.recording_server import server_that
+from websockets.sync.client import connect
 
 from app.cli.output import with_json_keys
 from app.core.ports import free_port, port_is_free
@@ -382,9 +386,41 @@ def test_a_page_of_the_web_whose_name_leads_here_opens_no_session(
             return connection.getresponse().status
 
     own = Settings(home=tmp_path, dashboard=DashboardSettings(names=("kappa.example.net",)))
+    with listening(own, port):
+        found = {host: session(host) for host in (f"localhost:{port}", "kappa.example.net", f"evil.example:{port}")}
+    assert list(found.values()) == [101, 101, 403]
+
+
+@contextmanager
+def listening(own: Settings, port: int) -> Iterator[None]:
+    """The pages with these settings, once they listen."""
     with dashboard.served(own, port, print) as (server, _):
         while port_is_free(port):
             assert server.poll() is None
             threading.Event().wait(0.1)
-        found = {host: session(host) for host in (f"localhost:{port}", "kappa.example.net", f"evil.example:{port}")}
-    assert list(found.values()) == [101, 101, 403]
+        yield
+
+
+@pytest.mark.slow
+def test_no_session_takes_a_file_as_no_page_asks_for_one(tmp_path: Path) -> None:
+    port = free_port(None)
+    address = f"127.0.0.1:{port}"
+    begin = BackMsg()
+    begin.rerun_script.query_string = ""
+    with (
+        listening(Settings(home=tmp_path), port),
+        httpx.Client(base_url=f"http://{address}/_stcore/") as client,
+        connect(f"ws://{address}/_stcore/stream", max_size=None) as socket,
+    ):
+        socket.send(begin.SerializeToString())
+        session = next(found for message in socket if (found := session_in(message)))
+        client.get("health")
+        token = {"X-Xsrftoken": client.cookies["_streamlit_xsrf"]}
+        answer = client.put(f"upload_file/{session}/file", headers=token, files={"file": ("name", b"0")})
+    assert answer.status_code == 413
+
+
+def session_in(message: bytes | str) -> str:
+    """The id of the session that a message of Streamlit begins; empty for another message."""
+    forward = ForwardMsg.FromString(message)
+    return str(forward.new_session.initialize.session_id)
