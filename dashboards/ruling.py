@@ -67,3 +67,8 @@ def write(view: View, of: Incident, what: str, span: timedelta | None, comment: 
     ending = f"`kappa rules remove` takes {'it' if len(made['rules']) == 1 else 'them'} back"
     more = "" if what == "mute" else " What was learnt meanwhile stays, until a replay with `--rules-as-known-now`."
     st.success(f"Written: {names}; {ending}. You have the incident.{more}", icon=":material/check_circle:")
+    if left_out := made.get("left_out"):
+        st.warning(
+            f"{left_out:,} rules are left out: the names that they are about are too long for a pattern.",
+            icon=":material/rule:",
+        )

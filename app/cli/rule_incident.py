@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.cli.rule_files import checked
 from models.core.series import PARTS, Series, parse
 from models.records.records import MOST_COMMENT, RuleRecord
 from models.rules.rule import REGEX, literal
@@ -60,6 +61,22 @@ def rules_of_incident(
     head = {"record": RuleRecord.KIND}
     names = [f"{what} {identity[:SHOWN_ID]} {number}" for number in range(1, len(found) + 1)]
     return [head | {"name": name} | one | span | texts for name, one in zip(names, found, strict=True)]
+
+
+def writable(records: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """The records that can be rules, and how many cannot: the pattern of a name is too long, as of one of many `*`.
+
+    Senders choose names, so one of them must not keep the other rules from being written. Raises InputError where none can be a rule.
+    """
+    found, refused = [], []
+    for record in records:
+        try:
+            found.append(checked(record["name"], record))
+        except InputError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    return found, len(refused)
 
 
 def answer_of(what: str, comment: str) -> str:

@@ -14,7 +14,7 @@ from app.cli import label
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, print_table, report
 from app.cli.rule_files import checked, rules_in
-from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
+from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident, writable
 from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds, wall_clock
 from app.core.user_name import user_name
@@ -85,16 +85,21 @@ def applied(
 
 
 def carried_out(
-    settings: Settings, differences: Sequence[Difference], changing: Sequence[Difference], dry_run: bool, as_json: bool
+    settings: Settings,
+    differences: Sequence[Difference],
+    changing: Sequence[Difference],
+    dry_run: bool,
+    as_json: bool,
+    **counts: int,
 ) -> None:
-    """Write those that change something, and print all."""
+    """Write those that change something, and print all; `counts` are further members of the JSON."""
     from app.kafka import rule_topic  # loads Kafka's client
 
     if changing and not dry_run:
         rule_topic.write(settings, [one.record for one in changing])
     if as_json:
         rows = [{"rule": one.name, "is": one.word, "record": one.record} for one in differences]
-        print_json({"written": 0 if dry_run else len(changing), "rules": rows})
+        print_json({"written": 0 if dry_run else len(changing), "rules": rows, **counts})
         return
     word = "would write" if dry_run else "wrote"
     print_table(f"{word} {len(changing)} of {len(differences)} rules", ["", "rule", "is", "was"], shown(differences))
@@ -130,18 +135,21 @@ def incident(
     settings = connected(serving.of_version(config, version), ("kafka", "elasticsearch"))
     found = label.incident_document(settings, identity)
     of, texts = label.about_incident(found), about(comment, author)
-    rules = [checked(one["name"], one) for one in rules_of_incident(identity, of, what, *span, **texts)]
+    rules, left_out = writable(rules_of_incident(identity, of, what, *span, **texts))
     answer = label.record(settings, identity, ACKNOWLEDGED, answer_of(what, comment), author, of)
     differences = difference(rule_topic.read(settings).in_effect(wall_clock()), rules)
     if not dry_run:
         label.send(settings, answer)
-    left_out = label.unshown(found) if what == MUTE else 0
-    if left_out:
+    unshown = label.unshown(found) if what == MUTE else 0
+    if unshown:
         report(
-            f"the rules are about the {len(of['series'])} series that the incident shows, not those of its other {left_out} episodes: "
+            f"the rules are about the {len(of['series'])} series that the incident shows, not those of its other {unshown} episodes: "
             "write rules for these into a file for `kappa rules apply`"
         )
-    carried_out(settings, differences, [one for one in differences if one.word != SAME], dry_run, as_json)
+    if left_out:
+        report(f"{left_out} rules are left out: the names that they are about are too long for a pattern")
+    changing = [one for one in differences if one.word != SAME]
+    carried_out(settings, differences, changing, dry_run, as_json, left_out=left_out)
 
 
 @rules_app.command("list")

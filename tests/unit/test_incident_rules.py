@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from support.rule_stories import keyed
 
 from app.cli.rule_files import checked
-from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident
+from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident, writable
 from models.core.series import quote
 from models.records.records import MOST_COMMENT
 from models.rules.rule import Rule
@@ -65,6 +65,23 @@ def test_a_name_is_never_a_pattern(name: str) -> None:
     for what in (MUTE, MAINTENANCE):
         found = rules(what, INCIDENT | {"series": sorted(own), "host": [name]})
         assert {one for one in own | others if any(rule.selector.matches(one) for rule in found)} == own
+
+
+@pytest.mark.parametrize("part", ["host", "service", "metric"])
+@pytest.mark.parametrize("what", [MUTE, MAINTENANCE])
+def test_a_name_that_has_no_pattern_keeps_no_other_rule_from_being_written(part: str, what: str) -> None:
+    names = {"host": "web-1", "service": "shop", "metric": "cpu"}
+    series = ["/".join(["gauge", *map(quote, own.values())]) for own in (names, names | {part: "*" * 200})]
+    records = rules_of_incident("0123", INCIDENT | {"series": series, "host": []}, what, None, None)
+    found, left_out = writable(records)
+    assert [one["host"] for one in found] == ["web-1"]
+    assert left_out == len(records) - 1 == (1 if part == "host" or what == MUTE else 0)
+
+
+def test_a_rule_about_a_name_that_has_no_pattern_alone_is_refused() -> None:
+    incident = INCIDENT | {"series": [], "host": ["*" * 200]}
+    with pytest.raises(InputError, match="host has 600 characters"):
+        writable(rules_of_incident("0123", incident, MAINTENANCE, None, None))
 
 
 EVERY = [
@@ -136,7 +153,7 @@ def test_what_has_no_end_or_too_many_hosts_is_refused() -> None:
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the arguments are of the command that the form runs: of a program that only keeps them."""
     file = tmp_path / "called.json"
-    answer = json.dumps({"written": 1, "rules": [{"rule": "x"}]})
+    answer = json.dumps({"written": 1, "rules": [{"rule": "x"}], "left_out": 2})
     program = f"import json, sys; open({str(file)!r}, 'w').write(json.dumps(sys.argv[1:])); print({answer!r})"
     monkeypatch.setenv("KAPPA_DASHBOARD_COMMAND", json.dumps([sys.executable, "-c", program]))
     return file
@@ -188,6 +205,7 @@ def test_a_button_writes_rules_for_the_time_that_it_names(
     until = datetime.fromisoformat(arguments[4].removeprefix("--until="))
     assert timedelta(hours=hours, minutes=-1) < until - datetime.now(UTC) <= timedelta(hours=hours)
     assert "`kappa rules remove`" in test.success[0].value and "You have the incident" in test.success[0].value
+    assert test.warning[0].value.startswith("2 rules are left out")
 
 
 def test_maintenance_of_an_incident_that_is_over_ends_with_it(called: Path) -> None:
