@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 MASK = "**********"
 # Also the pattern that Spark redacts by, so it is one that Java reads too. A file's path or an address is no secret.
@@ -16,6 +18,14 @@ NAMED = re.compile(SECRET_NAMES)
 # An option of Java: its name, and its value to the next space, or in quotation marks.
 JAVA_OPTION = re.compile(r"(?<![\w-])-D([^\s=]{1,256})=(\"[^\"]*\"|'[^']*'|\S+)")
 IN_ADDRESS = re.compile(r"(?<=//)[^\s/@]{1,512}@")
+
+
+SHORTEST, SHORTEST_WORD = (
+    4,
+    8,
+)  # characters of a secret, and of a part of one, that are masked where a server repeats them
+BETWEEN_WORDS = re.compile(r"[/?&=:@;,#\s]+")
+JSON_ESCAPE = re.compile(r"\\(?:u00([0-9a-fA-F]{2})|([/\"\\]))")
 
 
 class SecretInAddress(ValueError):
@@ -50,6 +60,35 @@ def without_options(text: str) -> str:
 def without_password(text: str) -> str:
     """A text in which addresses show no user and password."""
     return IN_ADDRESS.sub(f"{MASK}@", text) if "//" in text else text
+
+
+def masking(address: str, *others: str) -> Callable[[str], str]:
+    """What masks a secret address and other secrets in the text of a server, which may repeat them in whole or in part.
+
+    Of the address these are its path, query and user, but not its host. A text that has a secret escaped, as JSON, HTML and addresses
+    are, is answered without these escapes.
+    """
+    rest = address.partition("://")[2]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    behind, user = rest.removeprefix(authority), authority.rpartition("@")[0]
+    wholes = {address, behind, *behind.split("?", 1), user, *user.split(":", 1), *others}
+    words = {word for text in (behind, user, *others) for word in BETWEEN_WORDS.split(text)}
+    found = {text for text in wholes if len(text) >= SHORTEST} | {text for text in words if len(text) >= SHORTEST_WORD}
+    found |= set(map(without_escapes, found))
+    longest_first = sorted(found, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
+
+    def shown(text: str) -> str:
+        decoded = without_escapes(text)
+        hidden = pattern.sub(MASK, decoded)
+        return pattern.sub(MASK, text) if hidden == decoded else hidden
+
+    return shown
+
+
+def without_escapes(text: str) -> str:
+    """A text in which the escapes of JSON, HTML and addresses are the characters that they stand for."""
+    return unquote(html.unescape(JSON_ESCAPE.sub(lambda one: chr(int(one[1], 16)) if one[1] else one[2], text)))
 
 
 def checked_address(address: str) -> str:

@@ -7,6 +7,7 @@ import email
 import gzip
 import hashlib
 import hmac
+import html
 import json
 import resource
 import threading
@@ -19,6 +20,7 @@ from datetime import UTC, datetime
 from email import policy
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apprise
 import pytest
@@ -37,6 +39,7 @@ from app.core.ports import LOOPBACK, free_port
 from app.core.settings import load
 from app.core.timestamps import wall_clock
 from app.notify.channels.alertmanager import labels_of
+from app.notify.channels.apprise_process import last_words
 from app.notify.channels.apprise_service import AppriseService
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
@@ -125,6 +128,41 @@ def test_a_server_that_is_slow_or_away_or_no_server_is_tried_again_and_the_addre
         with pytest.raises(Unreachable) as error:
             channel("webhook", url, timeout_seconds=seconds).send(note(), 0)
         assert CANARY not in str(error.value) and url not in str(error.value)
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"path": "PATH"}',
+        "<pre>Cannot POST PATH</pre>",
+        "no route for /services/T0001/CANARY",
+        "token CANARY is not known",
+        '{"key": "k3y-CANARY"}',
+    ],
+)
+@pytest.mark.parametrize("written", [str, html.escape, quote, lambda text: json.dumps(text).replace("/", "\\/")])
+def test_a_server_that_repeats_what_it_was_asked_does_not_publish_what_is_secret(
+    receiver: Receiver, status: int, form: str, written: Callable[[str], str]
+) -> None:
+    path = f"/services/T0001/{CANARY}?key=a%2Fb"
+    text = form.replace("PATH", path).replace("CANARY", CANARY)
+    receiver.always = Answer(status, body=written(text).encode())
+    template = f'{{"routing_key": "k3y-{CANARY}"}}'
+    headers = {"Authorization": f"Bearer {CANARY}"}
+    own = channel("webhook", f"http://{LOOPBACK}:{receiver.port}{path}", headers=headers, template=template)
+    try:
+        shown = own.send(note(), 0)
+    except (Unreachable, ChannelRefused) as error:
+        shown = str(error)
+    assert shown.startswith(f"{status} ") and len(shown) > 10
+    assert CANARY not in shown and "T0001" not in shown and "a%2Fb" not in shown
+
+
+def test_what_apprise_writes_at_its_end_does_not_hold_the_address() -> None:
+    for url in (f"slack://{CANARY}/A-token-of-it/x", f"mailto://me:{CANARY}@example.net?to=b@example.net"):
+        end = f"Traceback ...\nValueError: {url} of {CANARY} is none".encode()
+        assert CANARY not in last_words(end, url) and "ValueError" in last_words(end, url)
 
 
 def test_an_answer_that_grows_when_it_is_unpacked_is_not_unpacked(receiver: Receiver) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import apprise
 import structlog
 
+from app.core.secrets import masking
 from app.supervision.parent import PYTHON
 from app.supervision.processes import python_path
 from models.core.printable import printable
@@ -25,7 +26,7 @@ log = structlog.get_logger()
 
 TAKEN, NOT_TAKEN = 0, 3
 MOST_MEMORY = 512 << 20  # bytes, of which Python and apprise are 60 MiB
-MOST_OUTPUT = 500  # bytes of its own last words
+MOST_OUTPUT, MOST_SHOWN = 65_536, 500  # of its own last words: bytes that are read, and characters
 START_SECONDS = 20.0  # of a busy machine, until Python and apprise are there
 
 
@@ -59,10 +60,16 @@ def is_taken(message: dict[str, Any], seconds: float) -> bool:
         )
     except (subprocess.TimeoutExpired, OSError):
         return False
-    output = done.stderr[-MOST_OUTPUT:].decode(errors="replace").strip()
+    output = last_words(done.stderr, message["url"])
     if output:
         log.warning("apprise could not send a message", output=printable(output))
     return done.returncode == TAKEN
+
+
+def last_words(stderr: bytes, address: str) -> str:
+    """The end of what it wrote on stderr, without the address, in which also the place of the host can be a secret."""
+    masked = masking(address, address.partition("://")[2])
+    return masked(stderr[-MOST_OUTPUT:].decode(errors="replace")).strip()[-MOST_SHOWN:]
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
-"""Posts to an address that is a secret: redirects are not followed, answers are read up to a bound, errors do not say the address."""
+"""Posts to an address that is a secret: redirects are not followed, answers are read up to a bound, what comes back does not say the address."""
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import threading
@@ -16,11 +17,14 @@ import httpx
 
 from app.core.errors import SettingsError
 from app.core.notify_settings import ChannelSettings
+from app.core.secrets import masking
 from app.notify.channels.channel import ChannelRefused, Unreachable
 
 MOST_ANSWER = 4_096  # bytes that are read
 LONGEST_WAIT = 3_600.0  # seconds that an answer may make us wait
 TRY_AGAIN = (408, 425, 429)
+# Keys of pagers are part of the template of a webhook.
+LIKE_A_KEY = re.compile(r"[\w+/=.-]{16,}")
 OWN_HEADERS = {"User-Agent": "kappa", "Accept-Encoding": "identity"}
 
 
@@ -36,6 +40,8 @@ class HttpClient:
         self._url = settings.url.get_secret_value()
         self._seconds = settings.timeout_seconds
         self._headers = httpx.Headers({name: value.get_secret_value() for name, value in settings.headers.items()})
+        keys = LIKE_A_KEY.findall(settings.template.get_secret_value())
+        self._masked = masking(self._url, *self._headers.values(), *keys)
         try:
             context = ssl.create_default_context(cafile=settings.ca_certs)
         except (OSError, ssl.SSLError) as error:
@@ -50,19 +56,18 @@ class HttpClient:
         )
 
     def post(self, body: bytes, headers: Mapping[str, str], path: str = "") -> str:
-        """The answer's status and beginning. Raises Unreachable or ChannelRefused."""
+        """The answer's status and beginning, without what is secret. Raises Unreachable or ChannelRefused."""
         url, all_headers = self._url.rstrip("/") + path if path else self._url, httpx.Headers(headers)
         all_headers.update(self._headers)
         until = monotonic() + self._seconds
         try:
             with self._opened(url, body, all_headers) as answer:
-                return judged(answer, beginning(answer, until))
+                return judged(answer, self._masked(beginning(answer, until)))
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, ValueError) as error:
             msg = f"the address or a header of the channel is malformed ({type(error).__name__})"
             raise ChannelRefused(msg) from error
         except httpx.HTTPError as error:
-            reason = str(error).replace(url, "the channel's address").replace(self._url, "the channel's address")
-            msg = f"{type(error).__name__}: {reason}"
+            msg = f"{type(error).__name__}: {self._masked(str(error))}"
             raise Unreachable(msg) from error
 
     def close(self) -> None:
