@@ -17,7 +17,7 @@ SECRET_NAMES = (
 NAMED = re.compile(SECRET_NAMES)
 # An option of Java: its name, and its value to the next space, or in quotation marks.
 JAVA_OPTION = re.compile(r"(?<![\w-])-D([^\s=]{1,256})=(\"[^\"]*\"|'[^']*'|\S+)")
-IN_ADDRESS = re.compile(r"(?<=//)[^\s/@]{1,512}@")
+IN_ADDRESS = re.compile(r"(?<=//)[^\s/]{1,512}@")
 
 
 SHORTEST, SHORTEST_WORD = (

@@ -170,6 +170,12 @@ def test_masks_leave_what_is_no_secret() -> None:
     }
     assert masked(value) == value
     assert without_password("see https://a/b and a@b.example") == "see https://a/b and a@b.example"
+    assert without_password("https://a/b@c.example") == "https://a/b@c.example"
+
+
+def test_a_password_that_holds_an_at_sign_is_masked_in_whole() -> None:
+    text = "https://u:p@ssw@rd@a.example/b@c, jdbc:x://u:p@b.example:1"
+    assert without_password(text) == f"https://{MASK}@a.example/b@c, jdbc:x://{MASK}@b.example:1"
 
 
 @pytest.mark.parametrize(
