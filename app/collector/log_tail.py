@@ -287,18 +287,19 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
 
     Time, service and level are taken from RFC 5424 and RFC 3164 headers or an ISO 8601 time at the beginning, else the
     time is `now`, the service the file's name, the level what a word in the line says, else info. Times without a zone
-    are in `zone`, the machine's own where it is None.
+    are in `zone`, the machine's own where it is None. The message is the text behind a header of syslog, else the whole line:
+    its mask needs the time to see what else a logger wrote before the text.
     """
     parts = _header(line)
-    message = parts.get("rest") or line
+    text = parts.get("rest") or line
     at = _moment(parts["time"], now, zone) if parts else None
     app = parts.get("app")
     return {
         "@timestamp": iso_millis(now if at is None else at),
         "host.name": host,
         "service.name": app if app and app != "-" else Path(path).name.split(".")[0] or "log",
-        "log.level": level_named(str(int(parts["pri"]) % 8)) if parts.get("pri") else level_of(message),
-        "message": message,
+        "log.level": level_named(str(int(parts["pri"]) % 8)) if parts.get("pri") else level_of(text),
+        "message": text if app else line,
     }
 
 

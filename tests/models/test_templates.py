@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support import masks_of_re
 from support.examples import examples
 from support.line_ends import AT_THE_END, ENDS, ESCAPED, LINE_ENDS, OF_JAVA
+from support.log_headers import HEADERS, MESSAGES
 
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
@@ -131,50 +132,6 @@ OWN = [
     '"GET / HTTP/1.1" x "GET / HTTP/1.1" y',
 ]
 
-HEADERS = [
-    "Jan  5 10:00:03 web-1 sshd[123]: ",
-    "<34>Jan  5 10:00:03 web-1 cron: ",
-    "<34>1 2026-01-05T10:00:03.003Z web-1 app 812 ID47 - ",
-    "2026-01-05T10:00:03.123456+01:00 web-1 kernel: ",
-    "2026-01-05 10:00:03,123 INFO [main] org.acme.Thing: ",
-    "2026-01-05 10:00:03,123 [worker-3] DEBUG org.acme.Thing - ",
-    "10:00:03.123 [main] WARN  c.a.Thing - ",
-    "2026-01-05 10:00:03.123  INFO 4711 --- [main] org.acme.Thing           : ",
-    "2026-01-05 10:00:03,123 - org.acme - WARNING - ",
-    "WARNING:org.acme:",
-    "I0105 10:00:03.123456    812 thing.cc:12] ",
-    "2026/01/05 10:00:03 [error] 812#7: ",
-    "[Mon Jan 05 10:00:03 2026] [notice] ",
-    "[Mon Jan 05 10:00:03.123456 2026] [core:error] [pid 812:tid 4711] ",
-    "2026-01-05 10:00:03.123 UTC [812] LOG:  ",
-    "2026-01-05T10:00:03.123456Z 12 [Note] ",
-    "01-05 10:00:03.123   812  4711 D Wifi: ",
-    "[   12.345678] ",
-    "2026-01-05 10:00:03.123 | INFO     | acme.thing:run:12 - ",
-    "2026-01-05 10:00:03|INFO|main|",
-    "2026-01-05 10:00:03, Info                  CORE   ",
-    "INFO  2026-01-05 10:00:03,123 [shard 0] compaction - ",
-    "2026/01/05 10:00:03 main.go:12: ",
-    "05-Jan-2026 10:00:03.123 SEVERE [main] org.acme.Thing.run ",
-    "2026-01-05T10:00:03.123456789Z stdout F ",
-    "2026-1-5 9:5:3 INFO ",
-    "20260105-9:5:3:7|Sync|30002312|",
-    "2026.1.5 9:5:3.7 ; Radio ; ",
-    "1/5/26 09:05:03 AM ",
-    "01/05/2026 9:05:03 PM WARN ",
-    "2026-01-05 10:00:03;812;Sync;",
-    "2026-01-05 10:00:03 warn ",
-    "2026-01-05 10:00:03 error: ",
-    "2026-01-05 10:00:03 [warn] ",
-    "1767607203.123 web-1 mon.3 WRN ",
-    "Jan  5 10:00:03 mini Some Long Name[812]: ",
-    "Jan  5 10:00:03 mini app[812] (Some Library): ",
-    "time=2026-01-05T10:00:03Z level=info ",
-    'ts="2026-01-05 10:00:03" caller=x.go:12 level=warn ',
-    "ERROR: ",
-    "ERROR ",
-    "[WARN] ",
-]
 WRAPPED = [
     ('time=2026-01-05T10:00:03Z level=info msg="', '"'),
     ('2026-01-05 10:00:03 INFO message="', '"'),
@@ -189,12 +146,6 @@ NO_HEADER = [
     "1005 floating point alignment exceptions",
     "ready since 10:00:03",
     "an error: no INFO",
-]
-MESSAGES = [
-    "worker process 12 started",
-    "Accepted connection from 10.0.0.1 on port 80",
-    "cache is full, evicting 5 entries of user ann",
-    "no route to host",
 ]
 
 HOSTILE = [

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.log_headers import HEADERS, MESSAGES
 
 from app.collector.collector import (
     MOST_DEVICES,
@@ -37,6 +38,7 @@ from app.collector.patterns import matching
 from app.core.errors import SettingsError
 from app.core.timestamps import iso_millis
 from app.kafka.heartbeats import Heartbeats, heartbeat
+from models.templates.extraction import template_of
 from pipelines.errors import ServiceUnavailable
 from pipelines.windowing import WindowingConfig
 
@@ -581,17 +583,30 @@ def event_of(line: str, path: str = "/logs/app.log") -> tuple[str, str, str, str
         ),
         (
             "2026-01-05 07:59:56,250 ERROR boom",
-            ("2026-01-05T07:59:56.250Z", "app", "error", "ERROR boom"),
+            ("2026-01-05T07:59:56.250Z", "app", "error", "2026-01-05 07:59:56,250 ERROR boom"),
         ),
         (
             "2026-01-05T09:59:56+02:00 host kernel[0]: hello",
             ("2026-01-05T07:59:56.000Z", "kernel", "info", "hello"),
         ),
-        ("2026-99-99T00:00:00Z no such day", ("2026-01-05T08:00:00.123Z", "app", "info", "no such day")),
+        (
+            '2026-01-05T07:59:56Z {"level":"warn"}',
+            ("2026-01-05T07:59:56.000Z", "app", "warn", '2026-01-05T07:59:56Z {"level":"warn"}'),
+        ),
+        (
+            "2026-99-99T00:00:00Z no such day",
+            ("2026-01-05T08:00:00.123Z", "app", "info", "2026-99-99T00:00:00Z no such day"),
+        ),
     ],
 )  # fmt: skip
 def test_time_service_and_level_are_read_where_the_line_has_them(line: str, wanted: tuple[str, str, str, str]) -> None:
     assert event_of(line) == wanted
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_line_has_the_template_that_its_text_has(header: str) -> None:
+    for message in MESSAGES:
+        assert template_of(event_of(header + message)[3]) == template_of(header + message) == template_of(message)
 
 
 def test_times_without_a_zone_are_in_the_given_zone() -> None:
