@@ -42,21 +42,9 @@ _ISO_SYSLOG = re.compile(rf"(?P<time>{_ISO_TIME}) \S+ (?P<app>[\w./-]+)(?:\[\d+\
 _ISO_LINE = re.compile(rf"\[?(?P<time>{_ISO_TIME})\]?\s+(?P<rest>.*)", re.S)
 
 
-@dataclass
-class _File:
-    """An open file; known by its inode, so that a rename does not matter."""
-
-    path: str
-    handle: BinaryIO
-    partial: bytes = b""
-    overlong: bool = False
-    failed: bool = False  # when it was last read
-    quiet_since: float | None = None  # of a file that matches no pattern any more
-
-
 @dataclass(frozen=True)
 class _Place:
-    """How far a file was read that is not open; the bytes before tell it from another one that has its inode by now."""
+    """How far a file was read; the bytes before tell whether it is another one under its inode by now, or written again."""
 
     offset: int
     before: bytes = b""
@@ -71,15 +59,54 @@ BEGINNING = _Place(0)
 
 
 @dataclass
+class _File:
+    """An open file; known by its inode, so that a rename does not matter."""
+
+    path: str
+    handle: BinaryIO
+    place: _Place = BEGINNING  # up to which it was read
+    written: int | None = None  # when it was written last, ns, as it was read
+    partial: bytes = b""
+    overlong: bool = False
+    failed: bool = False  # when it was last read
+    quiet_since: float | None = None  # of a file that matches no pattern any more
+
+    def is_unchanged(self, status: os.stat_result) -> bool:
+        """Whether nothing was written since it was read to its end."""
+        return (status.st_size, status.st_mtime_ns) == (self.place.offset, self.written) and not self.failed
+
+    def is_rewritten(self, status: os.stat_result) -> bool:
+        """Whether it was truncated and written again: what was read of it is gone, or it was written without becoming longer.
+
+        `touch` changes the time of access as well. A file of other records than lines is changed in place, and seldom ends with
+        the end of a line. Raises OSError.
+        """
+        if self.place.offset and not self.place.begin(self.handle.fileno()):
+            return True
+        same_size = self.written is not None and status.st_size == self.place.offset
+        times = self.written, status.st_atime_ns
+        return same_size and self.place.before.endswith(b"\n") and status.st_mtime_ns not in times
+
+    def note(self) -> None:
+        """Remember up to where it was read. Raises OSError."""
+        descriptor, offset = self.handle.fileno(), self.handle.tell()
+        self.written = os.fstat(descriptor).st_mtime_ns
+        self.place = _Place(offset, bytes_before(descriptor, offset))
+
+
+@dataclass
 class LogTail:
     """Follows all files that the glob patterns match; every `read` finds new, renamed and truncated ones.
 
     What exists at the first `read` is followed from its end unless `from_start`, even where it can be opened later only; what
     comes later from its beginning. A file is known by its inode: after a rotation by renaming the rest of the old file is read
     first, and what its writers append until they open the new one, up to a minute after the last line. One that was out of reach
-    for longer is read on from where it was left. A file that became shorter is read from its beginning. Lines beyond 64 KiB are
-    cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file holds up no other one, nor ends the
-    collector: `unreadable` has the files that cannot be opened or read, and why. Links are followed as `app.collector.links` says.
+    for longer is read on from where it was left. A file that was truncated is read from its beginning, also where as much was
+    written again: it has other bytes before the place up to which it was read, or was written without becoming longer.
+
+    Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file holds up no other
+    one, nor ends the collector: `unreadable` has the files that cannot be opened or read, and why. Links are followed as
+    `app.collector.links` says.
     """
 
     patterns: Sequence[str]
@@ -187,13 +214,14 @@ class LogTail:
             if len(self._open) >= (most := self.most_files or most_followed()):
                 self._leave_out(path, f"{most} files are followed already")
                 return None
-            handle = opened(path, self._left.get(key, BEGINNING))
+            place = self._left.get(key, BEGINNING)
+            handle = opened(path, place)
         except OSError as error:
             self._leave_out(path, error.strerror or str(error))
             return None
         self.unreadable.pop(path, None)
         self._left.pop(key, None)
-        self._open[key] = _File(path, handle)
+        self._open[key] = _File(path, handle, place)
         return key
 
     def _leave_out(self, path: str, why: str) -> None:
@@ -213,21 +241,25 @@ class LogTail:
         """Read complete lines, of `left` bytes or a little more; answers whether there is no more to read now, and how many bytes were read."""
         read = 0
         try:
-            if os.fstat(file.handle.fileno()).st_size < file.handle.tell():  # truncated in place
+            status = os.fstat(file.handle.fileno())
+            if file.is_unchanged(status):
+                return True, 0
+            if file.is_rewritten(status):
                 file.handle.seek(0)
                 file.partial, file.overlong = b"", False
-            while len(out) < most and read < left:
+            chunk = b"-"
+            while chunk and len(out) < most and read < left:
                 chunk = file.handle.read(CHUNK)
-                if not chunk:
-                    self._worked(file)
-                    return True, read
                 read += len(chunk)
                 _split(file, chunk, out)
+            file.note()
         except OSError as error:
             self._leave_out(file.path, error.strerror or str(error))
             file.failed = True
             return True, read
-        return False, read
+        if not chunk:
+            self._worked(file)
+        return not chunk, read
 
 
 def most_followed() -> int:

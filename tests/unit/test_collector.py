@@ -239,6 +239,46 @@ def test_a_truncated_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     assert texts(tail) == ["short"]
 
 
+RUN = "starts\nlistens on port 80\ncannot bind\n"
+
+
+@pytest.mark.parametrize("again", ["starts\nlistens on port 81\nhas ended\n", "later run\n" * 9, RUN])
+def test_a_file_that_is_truncated_and_written_to_its_old_size_or_more_is_read_from_its_beginning(
+    tmp_path: Path, again: str
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("before\n")
+    tail = LogTail([str(log)])
+    assert texts(tail) == []
+    for run in (RUN, again, again):
+        written = log.stat().st_mtime_ns
+        log.write_text(run)
+        os.utime(log, ns=(log.stat().st_atime_ns, written + 1_000_000_000))
+        assert texts(tail) == run.splitlines()
+        assert texts(tail) == []
+
+
+@pytest.mark.parametrize("data", ["a line\n", "a line\nand a part", "x" * 300 + "\n", ""])
+def test_what_is_written_on_or_touched_is_read_once(tmp_path: Path, data: str) -> None:
+    log = tmp_path / "a.log"
+    append(log, data)
+    tail = LogTail([str(log)], from_start=True)
+    found = texts(tail)
+    os.utime(log, ns=(at := log.stat().st_mtime_ns + 1_000_000_000, at))
+    found += texts(tail)
+    append(log, " goes on\n")
+    assert found + texts(tail) == f"{data} goes on".split("\n")
+
+
+def test_a_file_that_was_not_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "a.log"
+    append(log, "a line\n")
+    tail = LogTail([str(log)], from_start=True)
+    assert texts(tail) == ["a line"]
+    monkeypatch.setattr("app.collector.log_tail.bytes_before", None)
+    assert texts(tail) == []
+
+
 def test_a_file_whose_name_is_no_text_ends_nothing(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.log")).write_text("it is done\n")
     tail = LogTail([str(tmp_path / "*.log")], from_start=True)
