@@ -3,7 +3,7 @@
 The times between the beginnings of the last episodes, seconds, have the mean m, the sum of squared deviations q and the number n, of which
 older ones fade. Another episode is expected e seconds after the last one if
 
-    |e / k - m| <= REACH s        s^2 = (q + 2 (PRIOR_SPREAD m)^2) / (n + 1) (1 + 1 / n)        k = e / m, rounded: one or two may be missing
+    |e / k - m| <= MOST_DEVIATION s        s^2 = (q + 2 (PRIOR_SPREAD m)^2) / (n + 1) (1 + 1 / n)        k = e / m, rounded: one or two may be missing
 
 where n >= LEAST_INTERVALS and s <= MOST_SPREAD m: the predictive spread of a normal variable whose variance has a prior that counts as two
 intervals of 5 %. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is not regular within its first
@@ -29,7 +29,7 @@ import pyarrow as pa
 LEAST_INTERVALS = 3
 ESTABLISHED_SECONDS = 86_400.0
 PRIOR_SPREAD, MOST_SPREAD = 0.05, 0.1  # of the mean
-REACH = 2.5  # spreads
+MOST_DEVIATION = 2.5  # spreads
 MOST_MISSING = 2
 MEMORY = 12.0  # intervals
 GROWTH = 1.5
@@ -72,7 +72,7 @@ class Recurrence:
         spread = self._spread()
         regular, times = spread <= MOST_SPREAD * self.mean, max(round(passed / self.mean), 1)
         # Of what began within windows, and was noticed some windows later, the time is not better known.
-        near = REACH * spread + min((found - start) / 1000, MOST_SPREAD * self.mean)
+        near = MOST_DEVIATION * spread + min((found - start) / 1000, MOST_SPREAD * self.mean)
         if regular and times <= 1 + MOST_MISSING and abs(passed / times - self.mean) <= near:
             self._learn(passed / times, start)
             return start - self.since >= 1000 * ESTABLISHED_SECONDS

@@ -28,7 +28,7 @@ from dataclasses import replace
 from models.incidents.announced import Announced
 from models.incidents.budget import joint, threshold
 from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, by_themselves, clusters, coincidences
-from models.incidents.members import finite, says_missing
+from models.incidents.members import finite_or_zero, says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.incidents.returns import Returns
@@ -161,7 +161,7 @@ class Correlator:
             strong = {
                 event.id for event in unknown if event.is_fact or joint(surprise_of_event(event), watched) >= least
             }
-            for group in linked(unknown, at_once):
+            for group in connected_components(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
                 surprise = [self._onsets.coincidence(c, max(near, MILLIS * watched.window_seconds)) for c in own]
@@ -295,7 +295,7 @@ def age(incident: OpenIncident) -> tuple[int, int, str]:
     return incident.opened, incident.start, incident.id
 
 
-def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[list[EpisodeEvent]]:
+def connected_components(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[list[EpisodeEvent]]:
     """Groups of one window's events that share keys or clusters, directly or through others. As all end now, all touch."""
     leader: dict[Key, Key] = {}
     shared: dict[str, list[Key]] = {}
@@ -325,7 +325,7 @@ def linked(events: list[EpisodeEvent], at_once: Iterable[Cluster] = ()) -> list[
 
 def surprise_of_event(event: EpisodeEvent) -> dict[str, float]:
     """The surprise of an episode as it opens, nats, by series."""
-    return {event.series: max(finite(event.score), finite(event.evidence))}
+    return {event.series: max(finite_or_zero(event.score), finite_or_zero(event.evidence))}
 
 
 def oldest_touched(

@@ -54,7 +54,7 @@ class Member:
 
     def update(self, event: EpisodeEvent) -> None:
         """Take in the next event of this episode. The reason is that of its peak, or of its new kind."""
-        score, evidence = finite(event.score), finite(event.evidence)
+        score, evidence = finite_or_zero(event.score), finite_or_zero(event.evidence)
         if event.kind != self.kind or score > self.score:
             self.reason = reason_of(event)
         self.kind = event.kind
@@ -113,9 +113,9 @@ def member_of(event: EpisodeEvent) -> Member:
         start=event.start,
         end=event.window_end,
         open=event.status != "close",
-        score=finite(event.score),
-        evidence=finite(event.evidence),
-        begun_with=finite(event.evidence),
+        score=finite_or_zero(event.score),
+        evidence=finite_or_zero(event.evidence),
+        begun_with=finite_or_zero(event.evidence),
         reason=reason_of(event),
         fact=event.is_fact,
         what=what_of(event),
@@ -159,8 +159,8 @@ def suspect_of(member: Member) -> Suspect:
     return Suspect(found.host, called, member.what, member.start, member.strength, member.delay, member.series, went)
 
 
-def finite(value: float) -> float:
-    """The number; 0 where it is not known."""
+def finite_or_zero(value: float) -> float:
+    """The number; 0 where it is not known or infinite."""
     return value if math.isfinite(value) else 0.0
 
 

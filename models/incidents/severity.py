@@ -56,11 +56,11 @@ def severity(kind: str, false_alarms_per_day: float | None, hosts: int, share: f
     rarity = RAREST if often <= 0 else -math.log10(often)
     many = math.log10(max(hosts, 1)) / math.log10(MANY_HOSTS)
     lasting = math.log(max(seconds / 60, 1.0)) / math.log(LONG_MINUTES)
-    more = RARITY * within(rarity / RAREST) + REACH * within(max(many, share)) + DURATION * within(lasting)
+    more = RARITY * clip(rarity / RAREST) + REACH * clip(max(many, share)) + DURATION * clip(lasting)
     whole = round(BEGUN + more if kind in LASTING_KINDS else more / 2)
     return Severity(next(word for word, least in LEAST if whole >= least), whole)
 
 
-def within(value: float) -> float:
-    """The number, not below 0 nor above 1."""
+def clip(value: float) -> float:
+    """The number, but 0 below 0 and 1 above 1."""
     return min(max(value, 0.0), 1.0)

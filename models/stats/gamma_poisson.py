@@ -189,7 +189,11 @@ def _left(seconds: Floats, hours: Floats | float, known: Floats, p: DetectorPara
 
 
 def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
-    """-ln P(X >= x) under the mixture, and the share of the regular part in it; x >= 1."""
+    """-ln P(X >= x) under the mixture, nats, and the share of the regular part in it, 0 to 1, each `(n,)`.
+
+    `x`, at least 1, and `mean` are lines of a window, `shape` is that of the negative binomial, each `(n,)`; `burst` is the probability of
+    the other part of the mixture.
+    """
     core = special.betainc(x, shape, mean / (mean + shape))
     wide = 10 * mean + 10
     tail = np.exp(-x * np.log1p(1 / wide))
@@ -198,7 +202,7 @@ def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floa
 
 
 def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
-    """-ln P(X <= x), nats."""
+    """-ln P(X <= x) of the negative binomial, nats, `(n,)`; arguments as for `too_many`."""
     out: Floats = -np.log(np.maximum(special.betainc(shape, x + 1, shape / (mean + shape)), 1e-300))
     return out
 

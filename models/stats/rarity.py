@@ -180,17 +180,17 @@ def rarity(table: Singles, prior: Singles, surprise: Floats, at: tuple[Ints, Int
     return rare
 
 
-def halve(bins_: Bytes) -> Bytes:
-    """Two bins a byte, `(k, n)` to `(ceil(k / 2), n)`."""
-    even = bins_[0::2].copy()
-    even[: len(bins_) // 2] |= bins_[1::2] << 4
+def pack_nibbles(values: Bytes) -> Bytes:
+    """Two values of four bits a byte, `(k, n)` to `(ceil(k / 2), n)`."""
+    even = values[0::2].copy()
+    even[: len(values) // 2] |= values[1::2] << 4
     return even
 
 
-def double(halved: Bytes, k: int) -> Bytes:
-    """The inverse of `halve`, of `k` bins."""
-    out = np.empty((k, halved.shape[1]), np.uint8)
-    out[0::2], out[1::2] = halved & 15, halved[: k // 2] >> 4
+def unpack_nibbles(packed: Bytes, k: int) -> Bytes:
+    """The inverse of `pack_nibbles`, of `k` values: `(ceil(k / 2), n)` to `(k, n)`."""
+    out = np.empty((k, packed.shape[1]), np.uint8)
+    out[0::2], out[1::2] = packed & 15, packed[: k // 2] >> 4
     return out
 
 

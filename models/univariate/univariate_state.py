@@ -170,14 +170,18 @@ class UnivariateState:
 
         With `only_changed`, `cold` is left out if it has not changed since the last dump.
         """
-        most = rarity.halve(np.concatenate([self.hot[name] for name in MOST]))
+        most = rarity.pack_nibbles(np.concatenate([self.hot[name] for name in MOST]))
         means = {name: self.hot[name][chosen] for name, chosen in PRECISE.items()}
         means |= {f"single_{name}": self.hot[name][chosen] for name, chosen in SINGLE.items()}
         parts = {"hot": part_of("hot", {**self.hot, **means, "most": most})}
         if self.cold_changed or not only_changed:
             ring = self.cold["ring"]
             visits = (ring[:, 0] != rarity.EMPTY).sum(axis=1).astype(np.uint8)
-            packed = {"ring": rarity.pack(ring), "visits": rarity.halve(visits), "counted": self.cold["counts"][0, 0]}
+            packed = {
+                "ring": rarity.pack(ring),
+                "visits": rarity.pack_nibbles(visits),
+                "counted": self.cold["counts"][0, 0],
+            }
             packed |= {name: self.cold[name][:, 1:] for name in COUNTS}
             parts["cold"] = part_of("cold", {**self.cold, **packed})
         self.cold_changed = False
@@ -202,7 +206,7 @@ class UnivariateState:
             first = np.broadcast_to(cold["counted"], (tables, 1, self.series))
             rest = cold[name].reshape(tables, rarity.BINS - 1, self.series)
             self.cold[name] = np.concatenate([first, rest], axis=1)
-        self.cold["ring"] = rarity.unpack(cold["ring"], N_TABLES, rarity.double(cold["visits"], rarity.HOURS))
+        self.cold["ring"] = rarity.unpack(cold["ring"], N_TABLES, rarity.unpack_nibbles(cold["visits"], rarity.HOURS))
 
     def _load_means(self, hot: Mapping[str, Array]) -> None:
         for name, chosen in PRECISE.items():
@@ -210,8 +214,8 @@ class UnivariateState:
             self.hot[name][chosen] = hot[name]
             self.hot[name][SINGLE[name]] = hot[f"single_{name}"]
 
-    def _load_most(self, halved: Bytes) -> None:
-        bins, at = rarity.double(halved, sum(MOST.values())), 0
+    def _load_most(self, packed: Bytes) -> None:
+        bins, at = rarity.unpack_nibbles(packed, sum(MOST.values())), 0
         for name, size in MOST.items():
             self.hot[name] = bins[at : at + size].copy()
             at += size
