@@ -103,6 +103,15 @@ def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -
     assert not longer.close(SERIES, now + 20 * MINUTE).recurs
 
 
+@pytest.mark.parametrize("adopted", [False, True])
+def test_how_strong_an_episode_was_is_not_learnt_of_one_whose_values_were_adopted(adopted: bool) -> None:
+    known, now = episodes_of(NIGHTS), NIGHTS[-1] + DAY
+    known.begin(episode(now), now + MINUTE)
+    known.open[SERIES].score, known.open[SERIES].adopted = 90.0, adopted
+    known.close(SERIES, now + 5 * MINUTE)
+    assert known.recurrences.of(SERIES).highest == (12.0 if adopted else 90.0)
+
+
 def test_an_episode_that_grows_for_ever_has_a_limited_number_of_updates() -> None:
     growing, updates = episode(BEGIN), 0
     for now in range(BEGIN, BEGIN + 100 * MINUTE, MINUTE):

@@ -14,7 +14,9 @@ from app.core.timestamps import iso_millis
 from app.kafka.input_offsets import input_partitions
 from app.kafka.offset_ranges import OffsetRange
 from app.kafka.partitions import Partition
+from app.versions.replay_manifest import Slice
 from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
 from replay import slices
 from replay.slices import RequestedRange, resolve
 
@@ -85,6 +87,20 @@ def test_a_run_to_a_time_and_one_from_it_make_every_window_once(log: Log, tmp_pa
     second = resolve(settings, range_given(settings, nothing | {"from_time": at}))
     assert first.until == second.after
     assert second.until == resolve(settings, RequestedRange()).until
+
+
+def test_a_piece_reads_all_that_may_be_of_its_windows_up_to_the_record_that_closes_the_last_of_them() -> None:
+    windowing, part = WindowingConfig(lateness_seconds=15, skew_seconds=60, disorder_seconds=5), ("telemetry", 0)
+    whole = Slice(None, HOUR, {part: 0}, {part: HOUR})  # a record each millisecond, the first at 0
+    cuts = [10 * MINUTE, 20 * MINUTE]
+    first, second, third = slices.pieces(windowing, lambda at: {part: at}, whole, cuts)
+    assert [(one.after, one.until) for one in (first, second, third)] == [
+        (None, cuts[0]),
+        (cuts[0], cuts[1]),
+        (cuts[1], HOUR),
+    ]
+    assert [one.begins[part] for one in (first, second, third)] == [0, *(cut - 60_000 for cut in cuts)]
+    assert [one.ends[part] for one in (first, second, third)] == [*(cut + 20_000 + 1 for cut in cuts), HOUR]
 
 
 @pytest.mark.usefixtures("log")
