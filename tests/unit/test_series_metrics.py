@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,12 @@ def test_series_of_lines_are_named_by_their_level_or_template() -> None:
 def test_what_is_no_series_and_too_many_of_them_are_refused(names: list[str], why: str) -> None:
     with pytest.raises(InputError, match=why):
         series_metrics.named(names)
+
+
+def test_series_of_the_example_can_be_exported() -> None:
+    page = (PROJECT / "docs" / "prometheus.md").read_text()
+    (example,) = re.findall(r"^kappa export --prometheus (.*?) >", page, re.M)
+    assert len(series_metrics.named(example.split())) == 2
 
 
 def test_series_without_a_window_are_named() -> None:
