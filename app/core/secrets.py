@@ -20,6 +20,8 @@ JAVA_OPTION = re.compile(r"(?<![\w-])-D([^\s=]{1,256})=(\"[^\"]*\"|'[^']*'|\S+)"
 IN_ADDRESS = re.compile(r"(?<=//)[^\s/]{1,512}@")
 
 
+# A parameter behind an address: its name and its value.
+PARAMETER = re.compile(r"(?<=[?&;])([^\s=&;?]{1,256})=([^\s&;\"']+)")
 SHORTEST, SHORTEST_WORD = (
     4,
     8,
@@ -58,8 +60,12 @@ def without_options(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """A text in which addresses show no user and password."""
-    return IN_ADDRESS.sub(f"{MASK}@", text) if "//" in text else text
+    """A text in which addresses show no user and password, and no value of a parameter that has a secret name."""
+
+    def shown(parameter: re.Match[str]) -> str:
+        return f"{parameter[1]}={MASK}" if is_secret(parameter[1]) else parameter[0]
+
+    return PARAMETER.sub(shown, IN_ADDRESS.sub(f"{MASK}@", text)) if "//" in text else text
 
 
 def masking(address: str, *others: str) -> Callable[[str], str]:

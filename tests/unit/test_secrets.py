@@ -173,6 +173,11 @@ def test_masks_leave_what_is_no_secret() -> None:
     assert without_password("https://a/b@c.example") == "https://a/b@c.example"
 
 
+def test_a_parameter_of_an_address_that_has_a_secret_name_shows_no_value() -> None:
+    text = "jdbc:x://h/db?user=a&password=%s;ssl=true and https://h/?access_token=%s&n=1"
+    assert without_password(text % (CANARY, CANARY)) == text % (MASK, MASK)
+
+
 def test_a_password_that_holds_an_at_sign_is_masked_in_whole() -> None:
     text = "https://u:p@ssw@rd@a.example/b@c, jdbc:x://u:p@b.example:1"
     assert without_password(text) == f"https://{MASK}@a.example/b@c, jdbc:x://{MASK}@b.example:1"
