@@ -62,9 +62,9 @@ public class LineLevel implements UDF2 {
     return message == null ? UNKNOWN : in((String) message);
   }
 
-  /** The level of a given name; info where it is unknown. */
+  /** The level of a given name, with spaces around it or not: loggers pad it. Info where it is unknown. */
   static String level(Map levels, String given) {
-    String found = (String) levels.get(given.toLowerCase(Locale.ROOT));
+    String found = (String) levels.get(given.trim().toLowerCase(Locale.ROOT));
     return found == null ? UNKNOWN : found;
   }
 

@@ -1020,6 +1020,13 @@ def test_levels_of_all_dialects_become_six(spark: SparkSession) -> None:
         "err": "error",
         "alert": "fatal",
         "3": "error",
+        "WARN ": "warn",
+        " Error": "error",
+        "\xa0error": "info",
+        "WRN": "warn",
+        "Ftl": "fatal",
+        "FAILURE": "error",
+        "V": "trace",
     }
     severities = {1: "trace", 8: "debug", 9: "info", 16: "warn", 17: "error", 24: "fatal", 0: "error", 99: "error"}
     records = [

@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 from support.named_levels import NAMED_LEVELS
 
-from models.records.log_levels import LIKELY, SYNONYMS, WITHIN, level_of
+from models.records.log_levels import LIKELY, SYNONYMS, WITHIN, level_named, level_of
 
 
 @pytest.mark.parametrize(("message", "level"), NAMED_LEVELS.items())
 def test_a_level_is_a_word_that_stands_for_one(message: str, level: str) -> None:
     assert level_of(message) == level
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [("WARN ", "warn"), (" WARN", "warn"), ("\terror\n", "error"), ("\xa0error", "info"), (" ", "info")],
+)
+def test_white_space_around_a_level_is_no_part_of_it(given: str, level: str) -> None:
+    assert level_named(given) == level
 
 
 def test_no_synonym_stands_for_two_levels() -> None:
