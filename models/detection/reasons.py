@@ -167,26 +167,23 @@ def over_limit(over: Overflow, what: str, shard: int) -> str:
     return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out"
 
 
-def lines_of(series: Series, template: str | None) -> str:
+def lines_of(series: Series, template: str | None, unit: str = "") -> str:
     """What is counted: lines of a level, or of a template."""
     if template is not None or series.template_id:
-        return f"lines of {short(template or series.template_id)!r}"
-    return f"{series.level.upper()} lines" if series.level else "lines"
+        return f"lines{unit} of {short(template or series.template_id)!r}"
+    return f"{series.level.upper()} lines{unit}" if series.level else f"lines{unit}"
 
 
 def count_off(
     series: Series, template: str | None, per_minute: float, lower: float, upper: float, *, seconds: float
 ) -> str:
     """Too many or too few lines; the numbers are lines a minute."""
-    what = lines_of(series, template)
     head = f"{series.service}: " if series.service else ""
     text, low, high = apart(per_minute, lower, upper)
     within = "within the expected" if lower <= per_minute <= upper else "expected"
     if per_minute == 0:
-        return f"{head}no {what} for {duration(seconds)}, {within} {low} to {high} lines/min"
-    return f"{head}{text} {what}/min, {within} {low} to {high}".replace(" lines of", " lines/min of").replace(
-        "'/min,", "',"
-    )
+        return f"{head}no {lines_of(series, template)} for {duration(seconds)}, {within} {low} to {high} lines/min"
+    return f"{head}{text} {lines_of(series, template, '/min')}, {within} {low} to {high}"
 
 
 def mix_off(series: Series, parts: Shares) -> str:

@@ -81,6 +81,12 @@ def test_lines_of_a_template_name_it() -> None:
     )
 
 
+@pytest.mark.parametrize("template", ["can't open <*>", "read <*> lines of file <*>", "a '/min, b"])
+def test_a_template_is_quoted_as_it_is(template: str) -> None:
+    reason = reasons.count_off(parse("template/vm-1/web/info/ab12"), template, 12, 1, 3, seconds=10)
+    assert reason == f"web: 12 lines/min of {template!r}, expected 1 to 3"
+
+
 def test_no_lines_are_told_with_their_time() -> None:
     assert reasons.count_off(LOGS, None, 0, 40, 75, seconds=90) == (
         "web: no INFO lines for 90 s, expected 40 to 75 lines/min"
