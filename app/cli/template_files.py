@@ -16,7 +16,7 @@ from app.cli.output import RowsOut, progress_bar
 from app.cli.table_files import other_file
 from app.core.atomic_files import atomic_text
 from models.core.formulas import as_text
-from models.templates.extraction import template_id, template_of
+from models.templates.extraction import template_id, template_of, uncoloured
 from models.templates.merging import merged
 from pipelines.errors import InputError
 
@@ -44,22 +44,25 @@ class LineTemplates:
     """The template of each line by itself: the distinct ones in the order in which they came, and which of them a line has."""
 
     texts: dict[str, int] = field(default_factory=dict)
-    of_line: array[int] = field(default_factory=lambda: array("I"))
+    of_line: array[int] = field(default_factory=lambda: array("q"))  # -1 of an empty one, which no job takes
 
     def add(self, line: str) -> None:
         """Take in the next line."""
-        self.of_line.append(self.texts.setdefault(template_of(line), len(self.texts)))
+        known = self.texts
+        self.of_line.append(known.setdefault(template_of(uncoloured(line)), len(known)) if line else -1)
 
     def rows(self, counts: TemplateCounts) -> Iterator[Row]:
-        """A row per line, in order, with the templates merged by all lines; `counts` is updated along the way."""
+        """A row per line that is not empty, in order, with the templates merged by all lines; `counts` is updated along the way."""
         texts = merged(list(self.texts))
         cells = list(map(as_text, texts))
         for number, at in enumerate(self.of_line, 1):
+            if at < 0:
+                continue
             text = texts[at]
             if text not in counts.ids:
                 counts.ids[text] = template_id(text)
             counts.counts[text] += 1
-            counts.lines = number
+            counts.lines += 1
             yield number, counts.ids[text], cells[at]
 
 

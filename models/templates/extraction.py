@@ -9,6 +9,7 @@ and in a file as in the chain; see docs/decisions/0012-templates.md. Words that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -19,10 +20,18 @@ from models.templates import matcher
 from models.templates.masks import MAX_INPUT, MAX_TEMPLATE, PLACES, line_table
 from models.templates.pattern_program import Mask, Table, table_of
 
-__all__ = ["collapsed", "masked", "template_id", "template_of"]
+__all__ = ["COLOUR", "ESCAPE", "collapsed", "masked", "template_id", "template_of", "uncoloured"]
 
 SPARK_SEED = 42  # of its function xxhash64
 CODING = "utf-32-le"
+ESCAPE = "\x1b"
+COLOUR = r"\x1b\[[0-9;]{0,16}[A-Za-z]"  # and what else is meant for a terminal; for Java and Python
+_COLOUR = re.compile(COLOUR)
+
+
+def uncoloured(line: str) -> str:
+    """A line without what is meant for a terminal, as `pipelines.inputs.fields.uncoloured` makes it of a Spark column."""
+    return _COLOUR.sub("", line) if ESCAPE in line else line
 
 
 def template_of(message: str) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from models.records.records import MAX_NAME
+from models.templates.extraction import COLOUR, ESCAPE
 
 MAX_RECORD = 1 << 20  # bytes of a record
 MARK = b"stand-in"
@@ -29,8 +30,6 @@ MAX_COUNTER = 1e18
 MAX_TIME = 128  # bytes of a time
 FIRST_TIME, LAST_TIME = "1970-01-01 00:00:00", "2200-01-01 00:00:00"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
-ESCAPE = "\x1b"
-COLOUR = r"\x1b\[[0-9;]{0,16}[A-Za-z]"  # and what else is meant for a terminal
 HEARTBEAT = "heartbeat"
 
 LABELS = "map<string,string>"
