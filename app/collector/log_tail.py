@@ -75,17 +75,9 @@ class _File:
         """Whether nothing was written since it was read to its end."""
         return (status.st_size, status.st_mtime_ns) == (self.place.offset, self.written) and not self.failed
 
-    def is_rewritten(self, status: os.stat_result) -> bool:
-        """Whether it was truncated and written again: what was read of it is gone, or it was written without becoming longer.
-
-        `touch` changes the time of access as well. A file of other records than lines is changed in place, and seldom ends with
-        the end of a line. Raises OSError.
-        """
-        if self.place.offset and not self.place.begin(self.handle.fileno()):
-            return True
-        same_size = self.written is not None and status.st_size == self.place.offset
-        times = self.written, status.st_atime_ns
-        return same_size and self.place.before.endswith(b"\n") and status.st_mtime_ns not in times
+    def is_rewritten(self) -> bool:
+        """Whether it was truncated and written again: what was read of it is gone. Raises OSError."""
+        return bool(self.place.offset) and not self.place.begin(self.handle.fileno())
 
     def note(self) -> None:
         """Remember up to where it was read. Raises OSError."""
@@ -102,7 +94,8 @@ class LogTail:
     comes later from its beginning. A file is known by its inode: after a rotation by renaming the rest of the old file is read
     first, and what its writers append until they open the new one, up to a minute after the last line. One that was out of reach
     for longer is read on from where it was left. A file that was truncated is read from its beginning, also where as much was
-    written again: it has other bytes before the place up to which it was read, or was written without becoming longer.
+    written again: it has other bytes before the place up to which it was read. The same bytes again are not noticed, as while a
+    line is appended a file has its new time before its new size.
 
     Lines beyond 64 KiB are cut, invalid UTF-8 is replaced, empty lines are left out. Whoever may write one file holds up no other
     one, nor ends the collector: `unreadable` has the files that cannot be opened or read, and why. Links are followed as
@@ -244,7 +237,7 @@ class LogTail:
             status = os.fstat(file.handle.fileno())
             if file.is_unchanged(status):
                 return True, 0
-            if file.is_rewritten(status):
+            if file.is_rewritten():
                 file.handle.seek(0)
                 file.partial, file.overlong = b"", False
             chunk = b"-"
