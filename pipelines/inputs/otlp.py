@@ -158,10 +158,11 @@ def _of_record(record: Column, resource: Column) -> Column:
         return line(
             at=F.coalesce(started, record["observedTimeUnixNano"]),
             host=_host(resource),
-            service=F.coalesce(service, shippers.service_in(own)),
-            level=F.coalesce(_level(record), shippers.level_in(own)),
+            service=F.coalesce(service, _some(own["service.name"]), shippers.service_in(own)),
+            level=F.coalesce(_level(record), _some(own["log.level"]), shippers.level_in(own)),
             message=F.coalesce(
                 _scalar(body),
+                _some(own["message"]),
                 shippers.message_in(own),
                 body["kvlistValue"],
                 body["arrayValue"],
@@ -169,6 +170,10 @@ def _of_record(record: Column, resource: Column) -> Column:
         )
 
     return let(members, of_members)
+
+
+def _some(text: Column) -> Column:
+    return F.nullif(text, F.lit(""))
 
 
 def _level(record: Column) -> Column:

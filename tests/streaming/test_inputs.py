@@ -937,6 +937,21 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         ),
         ("h", "su", "error", "m"),
     ),
+    "OTLP, a body with names of the canonical form": (
+        otlp_lines(
+            {
+                "service.name": {"stringValue": "cart"},
+                "log.level": {"stringValue": "error"},
+                "msg": {"stringValue": "another"},
+                "message": {"stringValue": "m"},
+            }
+        ),
+        ("h", "cart", "error", "m"),
+    ),
+    "OTLP, a body with an empty message": (
+        otlp_lines({"message": {"stringValue": ""}, "msg": {"stringValue": "m"}}),
+        ("h", "", "info", "m"),
+    ),
     "OTLP, a body without a message": (
         otlp_lines({"a": {"intValue": "1"}}),
         ("h", "", "info", '{"values":[{"key":"a","value":{"intValue":"1"}}]}'),
