@@ -40,6 +40,7 @@ _RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", 
 # A resource of the Collector's process scraper is one process of the host. Gauges of processes of one name are judged together; running
 # totals of several in one series would be taken for resets. An application's own resource has a service, and a new pid with each start.
 _PROCESS, _PROCESS_ID = "process.executable.name", "process.pid"
+_OF_BODY = (*shippers.MEMBERS, "message", "log.level", "service.name")  # members of a body that are read
 _NOT_RECORDED = 1  # DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
@@ -151,7 +152,10 @@ def _labels(own: Column, inherited: Column) -> Column:
 def _of_record(record: Column, resource: Column) -> Column:
     body = record["body"]
     started = F.when(record["timeUnixNano"] != "0", record["timeUnixNano"])  # 0 means unknown
-    members = _attributes(F.from_json(body["kvlistValue"], f"struct<values:{_ATTRIBUTES}>")["values"])
+    members = F.from_json(body["kvlistValue"], f"struct<values:{_ATTRIBUTES}>")["values"]
+
+    def entry(member: Column) -> Column:
+        return F.struct(member["key"].alias("key"), _scalar(member["value"]).alias("value"))
 
     def of_members(own: Column) -> Column:
         service = F.coalesce(resource["service.name"], resource["k8s.container.name"], resource["container.name"])
@@ -169,7 +173,9 @@ def _of_record(record: Column, resource: Column) -> Column:
             ),
         )
 
-    return let(members, of_members)
+    # not cut: a message may be long
+    read = F.transform(F.filter(members, lambda member: member["key"].isin(*_OF_BODY)), entry)
+    return let(distinct_map(read), of_members)
 
 
 def _some(text: Column) -> Column:

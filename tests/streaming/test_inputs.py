@@ -952,6 +952,10 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         otlp_lines({"message": {"stringValue": ""}, "msg": {"stringValue": "m"}}),
         ("h", "", "info", "m"),
     ),
+    "OTLP, a long message in a body of many members": (
+        otlp_lines({f"k{i}": {"intValue": "1"} for i in range(200)} | {"MESSAGE": {"stringValue": "x" * 9_000}}),
+        ("h", "", "info", "x" * 8_192),
+    ),
     "OTLP, a body without a message": (
         otlp_lines({"a": {"intValue": "1"}}),
         ("h", "", "info", '{"values":[{"key":"a","value":{"intValue":"1"}}]}'),
