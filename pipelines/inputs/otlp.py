@@ -35,8 +35,13 @@ _RECORD = (
 _LOGS = f"array<struct<{_RESOURCE},scopeLogs:array<struct<logRecords:array<{_RECORD}>>>>>"
 OF_POINTS, OF_LINES = {"resourceMetrics": LIST}, {"resourceLogs": LIST}
 
-# parts of a resource that tell apart what runs on one host
-_RESOURCE_LABELS = ("k8s.namespace.name", "k8s.pod.name", "k8s.container.name", "container.name")
+# Attributes of a resource that tell apart what is on one host. A pod is known without what owns it, whose name may change with each release.
+_RESOURCE_LABELS = (
+    r"^(container|k8s\.(namespace|pod|container|volume)"
+    r"|[a-z]{1,32}\.(queue|exchange|vhost|database|schema|table|index|topic|partition|node|volume|datastore|vm))\.name\z"
+)
+_POD, _NOT_IN_A_POD = "k8s.pod.name", r"^k8s\.[a-z]{1,32}\.name\z"
+_OF_HOSTS = ("k8s.node.name", "k8s.cluster.name")
 # A resource of the Collector's process scraper is one process of the host. Gauges of processes of one name are judged together; running
 # totals of several in one series would be taken for resets. An application's own resource has a service, and a new pid with each start.
 _PROCESS, _PROCESS_ID = "process.executable.name", "process.pid"
@@ -97,7 +102,11 @@ def _shared(resource: Column) -> Column:
     service = resource["service.name"]
 
     def labels(*of_process: str) -> Column:
-        return F.map_filter(resource, lambda k, _: k.isin(*_RESOURCE_LABELS) | (k.isin(*of_process) & service.isNull()))
+        def told_apart(key: Column) -> Column:
+            named = key.rlike(_RESOURCE_LABELS) | (key.rlike(_NOT_IN_A_POD) & resource[_POD].isNull())
+            return (named & ~key.isin(*_OF_HOSTS)) | (key.isin(*of_process) & service.isNull())
+
+        return F.map_filter(resource, lambda key, _: told_apart(key))
 
     return F.struct(
         _host(resource).alias("host"),

@@ -127,6 +127,16 @@ def prometheus(value: str, **labels: str) -> str:
 
 JVM = {"mem": {"heap": {"used": {"bytes": 7}}}, "gc": {"collectors": {"old": {"collection": {"ms": 9}}}}}
 
+NAMES_OF_RESOURCES = (
+    *("rabbitmq.queue.name", "rabbitmq.vhost.name", "rabbitmq.node.name", "elasticsearch.node.name"),
+    *("sqlserver.database.name", "postgresql.database.name", "postgresql.table.name", "postgresql.index.name"),
+    *("k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.replicaset.name", "k8s.job.name"),
+    *("k8s.cronjob.name", "k8s.hpa.name", "k8s.persistentvolumeclaim.name", "k8s.volume.name", "container.name"),
+)
+NO_LABELS = (
+    *("host.image.name", "os.name", "telemetry.sdk.name", "process.runtime.name", "container.image.name"),
+    *("k8s.cluster.name", "k8s.pod.uid", "deployment.environment.name", "service.instance.id", "k8s.deployment.uid"),
+)
 GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
     "flat": (flat(), {("gauge/h/s/m", 1.5)}),
     "flat, no service": (flat(service__name=...), {("gauge/h//m", 1.5)}),
@@ -255,6 +265,33 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             resource=attributes(k8s__pod__name={"stringValue": "p"}),
         ),
         {("gauge/h/s/g{a=true,k8s.pod.name=p}", 1.0)},
+    ),
+    **{
+        f"OTLP, {name} of a resource": (
+            otlp(
+                {"name": "g", "gauge": {"dataPoints": [data(asInt="1")]}},
+                resource=[{"key": name, "value": {"stringValue": "a"}}],
+            ),
+            {(f"gauge/h/s/g{{{name}=a}}", 1.0)},
+        )
+        for name in NAMES_OF_RESOURCES
+    },
+    "OTLP, names of a resource that are no labels": (
+        otlp(
+            {"name": "g", "gauge": {"dataPoints": [data(asInt="1")]}},
+            resource=[{"key": name, "value": {"stringValue": "a"}} for name in NO_LABELS],
+        ),
+        {("gauge/h/s/g", 1.0)},
+    ),
+    "OTLP, a pod: what owns it has no label": (
+        otlp(
+            {"name": "g", "gauge": {"dataPoints": [data(asInt="1")]}},
+            resource=[
+                {"key": f"k8s.{kind}.name", "value": {"stringValue": "a"}}
+                for kind in ("namespace", "pod", "container", "volume", "replicaset", "deployment", "job", "cronjob")
+            ],
+        ),
+        {("gauge/h/s/g{k8s.container.name=a,k8s.namespace.name=a,k8s.pod.name=a,k8s.volume.name=a}", 1.0)},
     ),
     "OTLP, one of the processes of a host: running totals of each are apart": (
         otlp(
