@@ -32,18 +32,22 @@ _DIMENSIONS = {
     "process.name": "process",
     "container.name": "container",
     "docker.container.name": "container",
+    "docker.network.interface": "interface",
     "kubernetes.namespace": "namespace",
     "kubernetes.pod.name": "pod",
     "kubernetes.container.name": "container",
     "kubernetes.node.name": "node",
+    "kubernetes.system.container": "container",
     "windows.service.display_name": "service",
     "kafka.topic.name": "topic",
     "kafka.partition.id": "partition",
     "redis.keyspace.id": "keyspace",
     "postgresql.database.name": "database",
     "elasticsearch.index.name": "index",
+    "elasticsearch.node.name": "node",
     "kubernetes.volume.name": "volume",
     "system.service.name": "unit",
+    "system.raid.name": "raid",
     "windows.perfmon.instance": "instance",
     "kafka.consumergroup.id": "consumergroup",
     "rabbitmq.vhost": "vhost",
@@ -62,6 +66,15 @@ _DIMENSIONS = {
     "vsphere.host.name": "vsphere_host",
     "vsphere.virtualmachine.name": "virtualmachine",
     "vsphere.datastore.name": "datastore",
+}
+# A pod is known without what owns it, whose name may change with each release.
+_POD = "kubernetes.pod.name"
+_NOT_IN_A_POD = {
+    f"kubernetes.{kind}.name": kind
+    for kind in (
+        *("deployment", "statefulset", "daemonset", "replicaset", "job", "cronjob", "service"),
+        *("persistentvolumeclaim", "persistentvolume"),
+    )
 }
 _PROCESS_IDS = {"process.pid": "pid", "system.process.pid": "pid"}
 # objects whose leaves are labels: those of the document, and those of modules that hand on what others have measured
@@ -118,18 +131,24 @@ def points(text: Column, members: Members, host: Column) -> Column:
 
 def _labels(found: Column) -> Column:
     """Labels of a document's points, and of running totals of its process: null where it is about none."""
-    names = F.create_map(*(F.lit(x) for pair in (_DIMENSIONS | _PROCESS_IDS).items() for x in pair))
+    names = F.create_map(*(F.lit(x) for pair in (_DIMENSIONS | _NOT_IN_A_POD | _PROCESS_IDS).items() for x in pair))
 
     def entry(leaf: Column) -> Column:
         name = F.coalesce(F.try_element_at(names, leaf["path"]), F.regexp_replace(leaf["path"], _LABELS, ""))
         return F.struct(name.alias("key"), cut(leaf["value"]).alias("value"))
 
     def of(*more: str) -> Column:
-        labelled = F.filter(found, lambda e: e["path"].isin(*_DIMENSIONS, *more) | e["path"].rlike(_LABELS))
-        return named(distinct_map(F.transform(labelled, entry)))
+        paths = (*_DIMENSIONS, *_NOT_IN_A_POD, *more)
+        labelled = F.filter(found, lambda e: e["path"].isin(*paths) | e["path"].rlike(_LABELS))
+        return let(labelled, lambda leaves: named(distinct_map(F.transform(_of_pod(leaves), entry))))
 
     of_process = F.exists(found, lambda e: e["path"].isin(*_PROCESS_IDS))
     return F.struct(of().alias("labels"), F.when(of_process, of(*_PROCESS_IDS)).alias("of_totals"))
+
+
+def _of_pod(labelled: Column) -> Column:
+    in_pod = F.exists(labelled, lambda e: e["path"] == _POD)
+    return F.when(in_pod, F.filter(labelled, lambda e: ~e["path"].isin(*_NOT_IN_A_POD))).otherwise(labelled)
 
 
 def _measured(leaf: Column, module: Column) -> Column:

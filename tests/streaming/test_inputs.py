@@ -137,6 +137,35 @@ NO_LABELS = (
     *("host.image.name", "os.name", "telemetry.sdk.name", "process.runtime.name", "container.image.name"),
     *("k8s.cluster.name", "k8s.pod.uid", "deployment.environment.name", "service.instance.id", "k8s.deployment.uid"),
 )
+# members of a document of Metricbeat that is about one of many things, the name of its series, and the label
+OF_MANY = {
+    **{
+        f"kubernetes.{kind}.name": (
+            *("kubernetes", json.dumps({"kubernetes": {kind: {"name": "a", "n": 1}}})),
+            *(f"gauge/h/kubernetes/kubernetes.{kind}.n", kind),
+        )
+        for kind in (
+            *("deployment", "statefulset", "daemonset", "replicaset", "job", "cronjob", "service"),
+            *("persistentvolumeclaim", "persistentvolume"),
+        )
+    },
+    "kubernetes.system.container": (
+        *("kubernetes", json.dumps({"kubernetes": {"system": {"container": "a", "n": 1}}})),
+        *("gauge/h/kubernetes/kubernetes.system.n", "container"),
+    ),
+    "docker.network.interface": (
+        *("docker", json.dumps({"docker": {"network": {"interface": "a", "inbound": {"bytes": 1}}}})),
+        *("counter/h/docker/docker.network.inbound.bytes", "interface"),
+    ),
+    "elasticsearch.node.name": (
+        *("elasticsearch", json.dumps({"elasticsearch": {"node": {"name": "a", "n": 1}}})),
+        *("gauge/h/elasticsearch/elasticsearch.node.n", "node"),
+    ),
+    "system.raid.name": (
+        *("system", json.dumps({"system": {"raid": {"name": "a", "disks": {"active": 1}}}})),
+        *("gauge/h/system/system.raid.disks.active", "raid"),
+    ),
+}
 GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
     "flat": (flat(), {("gauge/h/s/m", 1.5)}),
     "flat, no service": (flat(service__name=...), {("gauge/h//m", 1.5)}),
@@ -208,6 +237,23 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             ("gauge/h/prometheus/prometheus.alloc_bytes_total.rate", 1.0),
             ("gauge/h/prometheus/prometheus.up.value", 1.0),
         },
+    ),
+    **{
+        f"Metricbeat, one of many: {path}": (
+            metricbeat(module, **json.loads(members)),
+            {(f"{series}{{{label}=a}}", 1.0)},
+        )
+        for path, (module, members, series, label) in OF_MANY.items()
+    },
+    "Metricbeat, a pod: what owns it has no label": (
+        metricbeat(
+            "kubernetes",
+            kubernetes={
+                **{"pod": {"name": "p", "memory": 1}, "replicaset": {"name": "r"}, "deployment": {"name": "d"}},
+                "namespace": "n",
+            },
+        ),
+        {("gauge/h/kubernetes/kubernetes.pod.memory{namespace=n,pod=p}", 1.0)},
     ),
     "Metricbeat, one of many queues": (
         metricbeat("rabbitmq", rabbitmq={"vhost": "v", "queue": {"name": "q", "messages": {"total": {"count": 7}}}}),
