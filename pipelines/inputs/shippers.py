@@ -49,9 +49,11 @@ _OF_CONTAINER = (
 )
 # A member that names a file may mean the source of a program, and `path` that of a request.
 _OF_LOG = r"(?i)(?:[/\\]logs?[/\\]|\.log\z)"
-# What names one run of a service and not the service: a date, the id of a container or an allocation, the number of a replica.
+# What names one run of a service and not the service: a date or a time, the id of a container or an allocation, the number of a replica.
 _RUN = (
-    r"(?:[-_.]?(?:19|20)[0-9]{2}[-_]?(?:0[1-9]|1[0-2])[-_]?[0-3][0-9][0-9_:-]{0,16}"
+    r"(?:[-_.]?(?:19|20)[0-9]{2}[-_]?(?:0[1-9]|1[0-2])[-_]?[0-3][0-9][T0-9_:.-]{0,16}Z?"
+    r"|[-_.]?[0-3][0-9][-_.][0-3][0-9][-_.]20[0-9]{2}|[-_.]20[2-9][0-9][-_]?(?:0[1-9]|1[0-2])|[-_.]1[5-9][0-9]{8}"
+    r"|(?<=^u_(?:ex|in|nc))[0-9]{2}(?:0[1-9]|1[0-2])[0-3][0-9](?:[0-9]{2})?"
     r"|[-_]?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[-_]?[0-9a-f]{12,64}(?:-json)?|\.[0-9]{1,6}\.[0-9a-z]{20,30})\z"
 )
 _RUN_BEFORE = r"^(?:k8s_(?=[^_]{1,256}_)|ecs-.{1,256}-[0-9]{1,6}-(?=.{1,256}-[0-9a-f]{12}))"

@@ -1097,6 +1097,25 @@ def test_every_form_gives_its_lines(spark: SparkSession) -> None:
     assert got == {name: [(*wanted, MS // 1000, None)] for name, (_, wanted) in LINES.items()}
 
 
+FILES = {
+    **{r"C:\inetpub\logs\LogFiles\W3SVC1\u_ex260105.log": "u_ex", "/var/log/u_in26010513.log": "u_in"},
+    **{"/var/log/server-2026-01-04T18-30-00.000.log": "server", "/var/log/app_20260105T000000Z.log": "app"},
+    **{"/var/log/app-05-01-2026.log": "app", "/var/log/app_05_01_2026.log": "app", "/var/log/05-01-2026.log": "agent"},
+    **{"/var/log/app-2026-01.log": "app", "/var/log/app-202601.log": "app", "/var/log/app-1767571210.log": "app"},
+    **{"/var/log/app-2026010513.log": "app", "/var/log/app.2026-01-05.0.log": "app"},
+    # what may be part of a name
+    **{"/var/log/app-2024.log": "app-2024", "/var/log/app-8080.log": "app-8080", "/var/log/app202601.log": "app202601"},
+    **{"/var/log/sql-2019-01.log": "sql-2019-01", "/var/log/sql-2022-14.log": "sql-2022-14"},
+    **{"/var/log/lane-1234567890.log": "lane-1234567890", "/var/log/postgresql-16-main.log": "postgresql-16-main"},
+    **{"/var/log/ex260105.log": "ex260105", "/var/log/app-202613.log": "app-202613"},
+}
+
+
+def test_the_date_in_the_name_of_a_log_file_is_no_part_of_the_service(spark: SparkSession) -> None:
+    found = lines(spark, [log(service__name=..., log__file__path=path, agent__type="agent") for path in FILES])
+    assert {path: found[i][0]["service"] for i, path in enumerate(FILES)} == FILES
+
+
 def test_every_malformed_line_is_one_row_with_its_reason(spark: SparkSession) -> None:
     found = lines(spark, [record for record, _ in BAD_LINES.values()])
     reasons = {name: [r["reason"] for r in found[i]] for i, name in enumerate(BAD_LINES)}
