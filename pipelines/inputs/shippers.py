@@ -27,7 +27,7 @@ _SERVICES = (
 _FILES = ("filename", "file", "path")
 _LEVELS = (
     *("level_name", "levelname", "level", "severity", "error_severity", "syslogseverity", "loglevel", "LogLevel"),
-    *("lvl", "@l", "@level", "PRIORITY"),
+    *("Severity", "lvl", "@l", "@level", "PRIORITY"),
 )
 _PRIORITY = "pri"  # facility and severity in one
 _MESSAGES = ("MESSAGE", "short_message", "Message", "msg", "@m", "@mt", "@message")

@@ -1043,6 +1043,15 @@ LINES: dict[str, tuple[str, tuple[str, str, str, str]]] = {
         otlp_lines({"a": {"intValue": "1"}}),
         ("h", "", "info", '{"values":[{"key":"a","value":{"intValue":"1"}}]}'),
     ),
+    "NXLog": (
+        json.dumps(
+            {
+                **{"EventTime": AT, "Hostname": "h", "SeverityValue": 4, "Severity": "ERROR"},
+                **{"SourceName": "Disk", "Message": "m"},
+            }
+        ),
+        ("h", "Disk", "error", "m"),
+    ),
     "GELF": (
         json.dumps({"version": "1.1", "timestamp": MS / 1000, "host": "h", "level": 4, "short_message": "m"}),
         ("h", "", "warn", "m"),
