@@ -34,7 +34,7 @@ _APPLICATION = "metadata:struct<name:string>,status:struct<operationState:struct
 _OBJECT = "struct<kind:string,name:string>"
 MEMBERS = (
     "struct<record:string,change:string,service:string,host:string,at:string,`@timestamp`:string,version:string,comment:string,"
-    "author:string,client:string,server:string,removed:boolean,"
+    "author:string,client:string,server:string,removed:string,"
     "deployment:struct<ref:string,sha:string,created_at:string,environment:string,creator:struct<login:string>>,"
     "deployment_status:struct<state:string,created_at:string>,repository:struct<name:string>,"
     f"kind:string,app:struct<kind:string,{_APPLICATION}>,{_APPLICATION},"
@@ -69,9 +69,8 @@ def change_lines(raw: DataFrame) -> DataFrame:
     )
     offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
     series = F.concat(F.lit(FIRST), quoted(name), F.lit("/"), offset)
-    call = F.to_json(
-        F.struct(shape["client"], shape["server"], F.coalesce(shape["removed"], F.lit(False)).alias("removed"))
-    )
+    removed = F.coalesce(_truth(shape["removed"]), F.lit(False))
+    call = F.to_json(F.struct(shape["client"], shape["server"], removed.alias("removed")))
     return read.select(
         *others,
         F.when(reason.isNotNull(), F.col("raw_value")).alias("raw_value"),
@@ -102,8 +101,8 @@ def problem(change: Column, made: Column) -> Column:
             F.concat(F.lit("change is "), shown, F.lit(f"; wanted {', '.join(CHANGE_KINDS)}")),
         ),
         F.when(nobody, "a change of no service and no host"),
-        name_problem("service", change["service"], required=False),
-        name_problem("host", change["host"], required=False),
+        _name_problem("service", change["service"], required=False),
+        _name_problem("host", change["host"], required=False),
         F.when(at.isNotNull() & made.isNull(), "the time of a change is not a time"),
         F.when(made.isNotNull() & ~in_bounds(made), "the time of a change is outside 1970..2200"),
     )
@@ -112,10 +111,22 @@ def problem(change: Column, made: Column) -> Column:
 def call_problem(shape: Column) -> Column:
     """Why a call cannot be used, or null."""
     return F.coalesce(
-        name_problem("client", shape["client"]),
-        name_problem("server", shape["server"]),
+        _name_problem("client", shape["client"]),
+        _name_problem("server", shape["server"]),
         F.when(shape["client"] == shape["server"], "a service that calls itself"),
+        F.when(shape["removed"].isNotNull() & _truth(shape["removed"]).isNull(), "removed is neither true nor false"),
     )
+
+
+def _truth(text: Column) -> Column:
+    """`true` or `false`, in capitals or not; null for anything else."""
+    return F.when(F.lower(text) == "true", True).when(F.lower(text) == "false", False)
+
+
+def _name_problem(what: str, name: Column, required: bool = True) -> Column:
+    """The same of a name that is the JSON of a member where that is no text."""
+    nested = name.rlike(r"^[{\[]") & F.try_parse_json(name).isNotNull()
+    return F.coalesce(name_problem(what, name, required), F.when(nested, f"{what} is an object or an array"))
 
 
 def _canonical(shape: Column) -> Column:

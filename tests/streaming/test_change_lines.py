@@ -137,6 +137,9 @@ def test_a_call_is_a_row_and_what_is_no_change_has_none(spark: SparkSession) -> 
     values: list[Any] = [
         plain(Topology(client="web", server="cart")),
         {"client": "web", "server": "db", "removed": True},
+        {"client": "a", "server": "db", "removed": "True"},
+        {"client": "b", "server": "db", "removed": "false"},
+        {"client": "c", "server": "db", "removed": None},
         {"record": "heartbeat"},
         GITHUB | {"deployment_status": STATUS | {"state": "queued"}},
         EVENT | {"reason": "Pulled"},
@@ -147,6 +150,9 @@ def test_a_call_is_a_row_and_what_is_no_change_has_none(spark: SparkSession) -> 
     assert {name: json.loads(text) for name, text in found.items()} == {
         f"change/web/{0:020d}": {"client": "web", "server": "cart", "removed": False},
         f"change/web/{1:020d}": {"client": "web", "server": "db", "removed": True},
+        f"change/a/{2:020d}": {"client": "a", "server": "db", "removed": True},
+        f"change/b/{3:020d}": {"client": "b", "server": "db", "removed": False},
+        f"change/c/{4:020d}": {"client": "c", "server": "db", "removed": False},
     }
 
 
@@ -169,6 +175,12 @@ BAD: list[tuple[Any, str]] = [
     ({"client": "web", "server": ""}, "no server"),
     ({"client": "web", "server": "web"}, "a service that calls itself"),
     ({"client": "web", "server": "s" * 300}, "server longer than 256"),
+    ({"client": "web", "server": "cart", "removed": 1}, "removed is neither true nor false"),
+    ({"client": "web", "server": "cart", "removed": "yes"}, "removed is neither true nor false"),
+    ({"client": "web", "server": {"name": "cart"}}, "server is an object or an array"),
+    ({"client": ["web"], "server": "cart"}, "client is an object or an array"),
+    ({"change": "deployment", "service": {"name": "cart"}}, "service is an object or an array"),
+    ({"change": "deployment", "host": []}, "host is an object or an array"),
 ]
 
 
