@@ -83,13 +83,13 @@ _IDENTITIES = ("pid", "ppid", "pgid", "uid", "gid", "id")
 # running totals since the start of a device, process or server: how their names begin, and end
 _TOTALS = (
     r"^(system\.(network\.(in|out)\.[a-z]+|diskio\.((read|write)\.[a-z]+|io\.time))$"
-    r"|(prometheus|openmetrics)\..*\.counter$"
+    r"|(prometheus|openmetrics)\..*(\.counter|_count|_sum|_bucket)$"
     r"|docker\.(network\.(inbound|outbound)\.|diskio\.(read|write|summary)\.(bytes|ops)$)|kubernetes\..*\.network\.(rx|tx)\."
     r"|system\.process\.(cpu\.total\.value$|io\.)|nginx\.stubstatus\.(accepts|handled|requests)$|apache\.status\.total_"
     r"|redis\.info\.stats\.(connections\.received|commands_processed|net\.|keyspace\.)|postgresql\.database\.(transactions|blocks|rows)\."
     r"|mysql\.status\.(queries|questions|connections|bytes\.|command\.|handler\.))"
 )
-_TOTALS_END = (".ticks", "_total", "_count", ".cpu.usage.core.ns")
+_TOTALS_END = (".ticks", "_total", ".cpu.usage.core.ns")
 
 
 def points(text: Column, members: Members, host: Column) -> Column:

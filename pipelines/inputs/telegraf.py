@@ -15,10 +15,11 @@ MEMBERS = {"metrics": LIST, "name": ANY, "timestamp": ANY, "tags": OBJECT, "fiel
 # Telegraf's JSON does not say what is a running total; these of its own plugins are
 _TOTALS = (
     r"^(net\.((bytes|packets|err|drop)_.*|(tcp|udp|icmp|ip)_(?!currestab|maxconn|rto|forwarding|defaultttl).*)|diskio\.(reads|writes|.*_bytes|.*_time|merged_.*)|cpu\.time_.*|swap\.(in|out)"
-    r"|kernel\.(context_switches|interrupts|processes_forked|disk_pages_(in|out))|nstat\.(Tcp|Udp|Ip|Icmp).*(In|Out|Opens|Segs|Discards|Errors|Errs).*"
+    r"|kernel\.(context_switches|interrupts|processes_forked|disk_pages_(in|out))|nstat\.(Tcp|Udp|Ip|Icmp).*(In|Out|Opens|Segs|Discards|Errors|Errs)[A-Za-z0-9]{0,64}"
     r"|docker_container_net\.[rt]x_.*|docker_container_blkio\.io_.*|procstat\.(cpu_time_.*|(read|write)_(bytes|count)|.*_switches|.*_faults)"
     r"|nginx\.(accepts|handled|requests)|redis\.(keyspace_(hits|misses)|total_.*|(expired|evicted)_keys)|postgresql\.(xact|blks|tup|conflicts|deadlocks).*"
-    r"|mysql\.(queries|questions|connections|slow_queries|bytes_.*|com_.*|handler_.*)|.*\.counter|.*_(total|count))$"
+    r"|mysql\.(queries|questions|connections|slow_queries|bytes_.*|com_.*|handler_.*)|.*\.counter|.*_total"
+    r"|prometheus(_remote_write)?\..*_(count|sum|bucket)|elasticsearch_jvm\.gc_collectors_(young|old)_collection_count)$"
 )
 # what tells processes apart, and is no measurement
 _IDENTITIES = ("pid", "ppid")

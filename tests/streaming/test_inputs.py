@@ -391,6 +391,41 @@ GOOD: dict[str, tuple[str, set[tuple[str, float]]]] = {
             ("gauge/h//procstat.memory_rss", 4.0),
         },
     ),
+    "Telegraf, numbers of things at a time": (
+        json.dumps(
+            {
+                "metrics": [
+                    telegraf("conntrack", {"nf_conntrack_count": 7}),
+                    telegraf("zookeeper", {"znode_count": 5}),
+                    telegraf("elasticsearch_jvm", {"threads_count": 3, "gc_collectors_old_collection_count": 4}),
+                    telegraf("prometheus", {"rpc_count": 2, "rpc_sum": 1.5, "up": 1}),
+                    telegraf("other", {"hits_total": 9}),
+                ]
+            }
+        ),
+        {
+            *{("gauge/h//conntrack.nf_conntrack_count", 7.0), ("gauge/h//zookeeper.znode_count", 5.0)},
+            ("gauge/h//elasticsearch_jvm.threads_count", 3.0),
+            ("counter/h//elasticsearch_jvm.gc_collectors_old_collection_count", 4.0),
+            *{("counter/h//prometheus.rpc_count", 2.0), ("counter/h//prometheus.rpc_sum", 1.5)},
+            *{("gauge/h//prometheus.up", 1.0), ("counter/h//other.hits_total", 9.0)},
+        },
+    ),
+    "Metricbeat, numbers of things at a time": (
+        metricbeat("zookeeper", zookeeper={"mntr": {"znode_count": 5, "watch_count": 7}}),
+        {
+            ("gauge/h/zookeeper/zookeeper.mntr.znode_count", 5.0),
+            ("gauge/h/zookeeper/zookeeper.mntr.watch_count", 7.0),
+        },
+    ),
+    "Metricbeat, a summary of Prometheus": (
+        metricbeat("prometheus", prometheus={"metrics": {"rpc_count": 2, "rpc_sum": 1.5, "rpc_bucket": 1}}),
+        {
+            *{("counter/h/prometheus/prometheus.metrics.rpc_count", 2.0)},
+            *{("counter/h/prometheus/prometheus.metrics.rpc_sum", 1.5)},
+            *{("counter/h/prometheus/prometheus.metrics.rpc_bucket", 1.0)},
+        },
+    ),
     "Vector, a counter": (
         json.dumps(
             {
