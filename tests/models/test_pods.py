@@ -48,7 +48,7 @@ def story(fault: str = "") -> Iterator[dict[str, float]]:
         yield rows
 
 
-class Run:
+class PodStory:
     """A fleet that was watched to the end of a story."""
 
     def __init__(self, fault: str = "") -> None:
@@ -66,7 +66,7 @@ class Run:
 
 
 def test_pods_that_come_and_go_are_no_news_after_three_have_ended_on_a_node() -> None:
-    run = Run()
+    run = PodStory()
     assert not run.late_events
     assert not run.late_incidents
     ended = [event for event in run.events if event.kind == "silence" and event.status == "open"]
@@ -77,7 +77,7 @@ def test_pods_that_come_and_go_are_no_news_after_three_have_ended_on_a_node() ->
 
 @pytest.mark.parametrize("fault", ["cpu", "batch ends", "a metric of each shop pod ends", "new metrics"])
 def test_what_happens_beside_them_is_an_incident_of_its_own(fault: str) -> None:
-    run = Run(fault)
+    run = PodStory(fault)
     opened = [incident for incident in run.late_incidents if incident.status == "open"]
     assert len(opened) == 1
     assert opened[0].hosts == ["node-0"]
@@ -85,7 +85,7 @@ def test_what_happens_beside_them_is_an_incident_of_its_own(fault: str) -> None:
 
 
 def test_only_series_that_report_count_as_tests() -> None:
-    run = Run()
+    run = PodStory()
     here = sum(len(metrics(node, 60 * HOURS - 1)) for node in range(NODES))
     assert run.detector.watched.series > 2 * here
     assert here <= run.detector.watched.tests <= here + NODES * 2
