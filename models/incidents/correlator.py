@@ -150,8 +150,11 @@ class Correlator:
             returned = {name for name, event in last.items() if self._returns.has(event)}
             fresh = [event for event in unknown if not (event.id in returned or event.recurs)]
             at_once = self._at_once(fresh, watched)
+            # What follows on a host of an incident does not begin by itself: one host would make the fleet restless.
+            affected = {host for incident in self._open if incident.published for host in incident.hosts}
+            first = [event for event in fresh if event.host not in affected]
             begun = by_themselves(
-                fresh, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
+                first, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
             )
             self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what

@@ -16,6 +16,7 @@ from models.records.records import EpisodeEvent, Watched, total
 
 WATCHED = Watched(series=60_000, hosts=1_200, window_seconds=10, services={"": 1_200, "web": 1_100})
 STRONG = 60.0
+NOISE: dict[str, Any] = {"evidence": 25.0, "score": 25.0}
 WEAK: dict[str, Any] = {"evidence": 12.0, "score": 12.0}
 
 
@@ -276,6 +277,16 @@ def test_hosts_of_different_services_are_apart_where_episodes_begin_all_the_time
     assert [i.scope for i in busy if i.start == at(1_700)] == ["host"] * 3
 
 
+def test_one_host_on_which_something_begins_all_the_time_does_not_make_the_fleet_restless() -> None:
+    noisy = [(f"gauge/noisy//m{n % 5}", 7 * n) for n in range(420)]
+    story = [episode_event(name, window, **NOISE) for name, window in noisy]
+    story += [episode_event(name, window + 2, "close", start=window, **NOISE) for name, window in noisy]
+    story += [episode_event(f"gauge/h{n}//x{n}", 3_020 + 2 * n, evidence=STRONG) for n in range(5)]
+    incidents = incidents_of(story, until=3_040, watched=WATCHED)
+    assert [i.scope for i in incidents if i.start >= at(3_020)][-1] == "fleet"
+    assert len({i.id for i in incidents if "noisy" not in i.hosts}) == 1
+
+
 DAY = 8_640  # windows
 
 
@@ -302,6 +313,17 @@ def test_a_rolling_restart_is_one_incident_that_is_no_worse_than_what_is_away_at
     assert (last.status, last.affected, last.severity, last.end) == ("close", 40, "major", at(DAY + 18 * 39 + 5))
     assert last.window_end == at(DAY + 18 * 39 + 5 + 60), "ten minutes later"
     assert last.reason.startswith("40 of 1,200 hosts one after the other: h02: it is strange")
+
+
+def test_a_rolling_restart_after_which_a_metric_is_strange_is_one_incident() -> None:
+    story = []
+    for n in range(30):
+        story += silent(f"h{n:02}", 360 + 9 * n, 4)
+        low = f"gauge/h{n:02}//m{n}", 360 + 9 * n + 4
+        story += [episode_event(*low, **WEAK), episode_event(low[0], low[1] + 12, "close", start=low[1], **WEAK)]
+    opened = {i.id: i for i in incidents_of(story, until=360 + 9 * 30, watched=WATCHED)}
+    assert len(opened) <= 5
+    assert max(i.affected for i in opened.values()) >= 26
 
 
 def test_what_else_goes_on_on_the_hosts_of_a_roll_makes_none_of_them_be_away() -> None:
