@@ -91,21 +91,25 @@ class Announced:
         """
         by_name: dict[str, list[AnnouncedChange]] = {}
         for _, one in self.changes:
-            by_name.setdefault(one.name, []).append(one)
+            for name in filter(None, (one.service, one.host)):
+                by_name.setdefault(name, []).append(one)
         called: dict[str, list[str]] = {}
         for caller, callee in calls:
             called.setdefault(caller, []).append(callee)
         own = [[name for name in (cause.service, cause.host) if name] for cause in causes]
         near = [[*names, *called.get(names[0], [])] if names else [] for names in own]
         relevant = {name for names in near for name in names}
-        moments = sorted(change.at for name in relevant for change in by_name.get(name, ()))
-        latest: dict[str, Candidate] = {}
+        moments = sorted(change.at for change in {one for name in relevant for one in by_name.get(name, ())})
+        latest: dict[tuple[str, str], Candidate] = {}  # by name and kind of change
+        taken: set[AnnouncedChange] = set()
         for place, (cause, names) in enumerate(zip(causes, near, strict=True)):
             for name in names:
-                change = last(by_name.get(name, ()), cause.onset + window_ms)
-                if change is not None and name not in latest:
-                    chance = self._chance(len(relevant), moments, change.at, cause.onset + window_ms)
-                    latest[name] = Candidate(chance, place, as_cause(change, cause, chance, name in own[place]))
+                for change in last_of_each_kind(by_name.get(name, ()), cause.onset + window_ms):
+                    if (name, change.change) not in latest and change not in taken:
+                        taken.add(change)
+                        chance = self._chance(len(relevant), moments, change.at, cause.onset + window_ms)
+                        found = as_cause(change, cause, chance, name in own[place])
+                        latest[name, change.change] = Candidate(chance, place, found)
         likely = [one for one in latest.values() if one.chance <= JOINS]
         return sorted(likely, key=lambda c: (c.place, c.chance, c.cause.service, c.cause.host))[:MOST_SHOWN]
 
@@ -130,9 +134,10 @@ class Announced:
         return cls(data["since"], changes, [(caller, callee) for caller, callee in data["calls"]])
 
 
-def last(changes: Iterable[AnnouncedChange], before: int) -> AnnouncedChange | None:
-    """The last change before a moment that is not long ago."""
-    return max((change for change in changes if before - MEMORY_MS <= change.at < before), default=None)
+def last_of_each_kind(changes: Iterable[AnnouncedChange], before: int) -> list[AnnouncedChange]:
+    """The last change of each kind before a moment, of those not long ago: the scaling of a rollout does not hide its deployment."""
+    recent = sorted(change for change in changes if before - MEMORY_MS <= change.at < before)
+    return list({change.change: change for change in recent}.values())
 
 
 def as_cause(change: AnnouncedChange, strange: Cause, chance: float, own: bool) -> Cause:
@@ -140,7 +145,8 @@ def as_cause(change: AnnouncedChange, strange: Cause, chance: float, own: bool) 
     apart = strange.onset - change.at
     when = f"{duration(apart)} after" if apart >= 1_000 else "together with"
     version = f" {change.version}" if change.version else ""
-    why = f"began {when} {change.change}{version} of {change.name}"
+    where = f"{change.service} on {change.host}" if change.service and change.host else change.name
+    why = f"began {when} {change.change}{version} of {where}"
     if not own:
         why = f"{strange.service or strange.host} {why}, which it calls"
     if change.comment:

@@ -78,6 +78,23 @@ def test_a_change_of_the_host_or_of_a_service_that_is_called_counts_as_well() ->
     assert opened.causes[0].why.startswith("web began 40 s after deployment 1.8.2 of cart, which it calls; chance")
 
 
+def test_the_scaling_of_its_own_rollout_does_not_hide_a_deployment() -> None:
+    scaled = [AnnouncedChange(DEPLOYED.at + 10_000 * n, "scaling", "cart", comment=f"to {n}") for n in (1, 2, 3)]
+    found = [cause for cause in incidents(DEPLOYED, *scaled)[0].causes if cause.kind == "change"]
+    assert [(cause.metric, cause.onset) for cause in found] == [
+        ("scaling", scaled[-1].at),
+        ("deployment", DEPLOYED.at),
+    ]
+
+
+def test_a_change_of_a_service_on_a_host_is_a_cause_of_what_is_strange_on_that_host_once() -> None:
+    change = AnnouncedChange(DEPLOYED.at, "configuration", "cart", host="vm-003")
+    for story in ((strange("", host="vm-003"),), (strange("cart", host="vm-003"),), (strange("cart", host="vm-7"),)):
+        found = [cause for cause in incidents(change, story=story)[0].causes if cause.kind == "change"]
+        assert [cause.onset for cause in found] == [change.at]
+        assert "after configuration of cart on vm-003; chance" in found[0].why
+
+
 def test_a_change_of_a_service_that_changes_all_the_time_stands_behind() -> None:
     for minutes, place in ((60, 0), (5, 1)):
         often = [
