@@ -35,7 +35,7 @@ def show_contributions(
     """
     st.subheader(f"Why: {plural(len(of.series), 'series')}, the largest share of the evidence first")
     st.caption(HOW_TO_READ)
-    note, places = st.container(), show_each(of, {row["series"]: row for _, row in episodes.iterrows()}, view)
+    note, places = st.container(), show_each(of, episodes, view)
     draws = [partial(curve, n, curves[n], span, view, place) for n, place in places.items() if n in curves]
     for draw in draws[:1]:
         draw()
@@ -43,18 +43,18 @@ def show_contributions(
     return [*draws[1:], partial(draw_from_log, of, others, span, view, note)]
 
 
-def show_each(of: Incident, novelties: Mapping[str, Any], view: View) -> dict[str, DeltaGenerator]:
+def show_each(of: Incident, episodes: pd.DataFrame, view: View) -> dict[str, DeltaGenerator]:
     """Each series in words; answers where curves are to stand, by the names of the series that have one."""
     places = {}
     for _, row in of.contributions[:PLOTTED].iterrows():
-        contribution(row, novelties.get(row["series"]), view)
+        contribution(row, episode_of(row, episodes), view)
         places[row["series"]] = st.container()
     rest = of.contributions[PLOTTED:]
     if len(rest):
         with st.expander(f"{plural(len(rest), 'more series')} that contribute{'s' if len(rest) == 1 else ''}"):
             with_curves = st.toggle("With curves", key=f"curves {of.id}")
             for _, row in rest.iterrows():
-                contribution(row, novelties.get(row["series"]), view)
+                contribution(row, episode_of(row, episodes), view)
                 if with_curves:
                     places[row["series"]] = st.container()
     return places
@@ -100,6 +100,18 @@ def curve(series: str, points: pd.DataFrame, span: Span, view: View, place: Delt
     """Observed and expected values of a series."""
     with place:
         model_plot(points, span, view.zone, measured(series)).show(f"plot {series}")
+
+
+def episode_of(row: Any, episodes: pd.DataFrame) -> Any:
+    """The episode of a series that its contribution speaks of, else its strongest one; None where it has none that is known."""
+    own = [episode for _, episode in episodes[episodes["series"] == row["series"]].iterrows()]
+    reason = row["reason"] or ""  # may have the host in front
+
+    def rank(episode: Any) -> tuple[bool, float]:
+        known = isinstance(episode["reason"], str) and reason.endswith(episode["reason"])
+        return known, 0.0 if pd.isna(episode["score"]) else episode["score"]
+
+    return max(own, key=rank, default=None)
 
 
 def contribution(row: Any, novelty: Any, view: View) -> None:

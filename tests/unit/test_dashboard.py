@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 
 from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
+from dashboards.evidence import episode_of
 from dashboards.incident import since_when
 from dashboards.navigation import PAGES
 from dashboards.queries import Connection, QueryError, judged_until, span_of
@@ -386,3 +388,13 @@ def test_a_cause_whose_time_is_none_breaks_no_page() -> None:
     test = causes_part([{"onset": "soon", "score": "high", "host": "vm-1"}])
     assert not test.exception
     assert [as_read(one.value)[:2] for one in test.markdown] == ["1."]
+
+
+def test_a_series_of_an_incident_is_explained_by_the_episode_that_its_reason_is_of() -> None:
+    found = {"series": "gauge/a//cpu", "reason": "cpu is missing", "score": 60.0, "kind": "silence"}
+    later = {**found, "reason": "an unusual level", "score": 9.0, "kind": "anomaly"}
+    episodes = pd.DataFrame([found, later, {**later, "series": "gauge/b//cpu"}])
+    assert episode_of({**found, "reason": "a: cpu is missing"}, episodes)["kind"] == "silence"
+    assert episode_of({**found, "reason": "an unusual level"}, episodes)["kind"] == "anomaly"
+    assert episode_of({**found, "reason": "another"}, episodes)["score"] == 60.0
+    assert episode_of({**found, "series": "gauge/c//cpu"}, episodes) is None
