@@ -16,6 +16,7 @@ from models.stats.interval_distance import BORDER, in_widths
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
+HAPPENED = {"silence": "missing", "new": "new"}  # to a metric, which has no value to be unusual
 
 
 @dataclass
@@ -155,7 +156,12 @@ def suspect_of(member: Member) -> Suspect:
     metric = found.metric or member.kind == "anomaly"
     # What is measured of a call, its time and its errors, is made by who is called, whoever measures it.
     called = next((callee for _, callee in calls_of(found.metric)), found.service)
-    went = "" if metric else f"{member.what} of {called or found.host}: {member.kind}"
+    if member.kind == "silence" and member.series.startswith("host/"):
+        went = f"host {found.host} is silent"
+    elif found.metric and member.kind in HAPPENED:
+        went = f"{member.what} of {called or found.host} is {HAPPENED[member.kind]}"
+    else:
+        went = "" if metric else f"{member.what} of {called or found.host}: {member.kind}"
     return Suspect(found.host, called, member.what, member.start, member.strength, member.delay, member.series, went)
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.incident_stories import CPU, episode_event, incidents_of
@@ -141,7 +142,13 @@ def test_another_likely_cause_is_published_as_when_a_spike_was_one_of_a_window()
 def test_what_has_no_measure_counts_as_the_border_and_is_told_by_its_kind() -> None:
     (opened, *_) = incidents_of((episode_event("host/vm-003", 5, kind="silence", part="silence"),))
     (cause,) = opened.causes
-    assert (cause.host, cause.score, cause.why) == ("vm-003", 1.0, "silence of vm-003: silence")
+    assert (cause.host, cause.score, cause.why) == ("vm-003", 1.0, "host vm-003 is silent")
+
+
+@pytest.mark.parametrize(("kind", "word"), [("silence", "missing"), ("new", "new")])
+def test_a_metric_that_is_missing_or_new_is_called_so_as_a_cause(kind: str, word: str) -> None:
+    (opened, *_) = incidents_of((episode_event("gauge/vm-003/web/cpu", 5, kind=kind),))
+    assert opened.causes[0].why == f"cpu of web is {word}"
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
