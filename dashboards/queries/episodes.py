@@ -10,7 +10,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.deployment import judged_in_log
 from dashboards.queries.frames import Listing, as_list, listing_of, moment
-from dashboards.queries.search import Query, Span, at_least, at_most, none_of, search, term, terms
+from dashboards.queries.search import Query, Span, all_of, any_of, at_least, at_most, none_of, search, term, terms
 from models.records.index_names import alias_of
 
 FRESH = timedelta(minutes=5)  # while nothing but heartbeats comes, windows are closed once a minute
@@ -86,10 +86,7 @@ def span_of(newest: datetime | None, now: datetime, length: timedelta) -> Span:
 def touching(span: Span) -> Query:
     """Novelties that began before the end of the span and had not ended before its start."""
     lasting: Query = {"bool": {"filter": [terms("novelty.kind", LASTING)], "must_not": [CLOSED]}}
-    reaches: Query = {
-        "bool": {"should": [at_least("novelty.window_end", span.start), lasting], "minimum_should_match": 1}
-    }
-    return {"bool": {"filter": [at_most("@timestamp", span.end), reaches]}}
+    return all_of(at_most("@timestamp", span.end), any_of(at_least("novelty.window_end", span.start), lasting))
 
 
 def novelties(

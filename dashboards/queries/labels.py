@@ -10,7 +10,7 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from dashboards.queries.frames import as_list, pick
-from dashboards.queries.search import Query, Span, all_of, at_least, at_most, none_of, search, term, terms
+from dashboards.queries.search import Query, Span, all_of, any_of, at_least, at_most, none_of, search, term, terms
 from models.records.index_names import LABELS, alias_of
 from models.records.records import ACKNOWLEDGED
 
@@ -69,7 +69,7 @@ def of_span(client: Elasticsearch, span: Span) -> LatestLabels:
     """The latest label of each incident in the span. Raises QueryError if the search fails."""
     ended = at_least("event.end", span.start)
     was_open = all_of(none_of({"exists": {"field": "event.end"}}), at_least("@timestamp", span.start))
-    reaches: Query = {"bool": {"should": [ended, was_open], "minimum_should_match": 1}}
+    reaches = any_of(ended, was_open)
     return latest(client, all_of(JUDGES, at_most("event.start", span.end), reaches))
 
 

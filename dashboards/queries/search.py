@@ -175,6 +175,11 @@ def all_of(*queries: Query) -> Query:
     return {"bool": {"filter": list(queries)}}
 
 
+def any_of(*queries: Query) -> Query:
+    """What matches one of them at least."""
+    return {"bool": {"should": list(queries), "minimum_should_match": 1}}
+
+
 def none_of(*queries: Query) -> Query:
     """What matches none of them."""
     return {"bool": {"must_not": list(queries)}}

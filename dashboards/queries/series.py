@@ -10,7 +10,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.episodes import novelties, touching
 from dashboards.queries.frames import Listing, frame_of, moment
-from dashboards.queries.search import Query, Span, all_of, buckets, search, term, terms, within
+from dashboards.queries.search import Query, Span, all_of, any_of, buckets, none_of, search, term, terms, within
 from models.core.series import quote
 from models.records.index_names import alias_of
 
@@ -20,11 +20,12 @@ MAX_POINTS = 600
 MAX_EPISODES = 100
 POINT = ("time", "value", "least", "most", "typical", "lower", "upper", "score", "kind")
 MATCH = ("series", "score", "latest", "documents")
+IS_NOVELTY: Query = {"exists": {"field": "novelty.status"}}  # and no score of a window
 NOT_NOVEL = ("normal", "warming")
 
 
 def matching(client: Elasticsearch, version: str, text: str, span: Span) -> Listing:
-    """Series whose names hold every word of the text, the highest score of the span first: columns of MATCH.
+    """Series whose names hold every word of the text, the highest score first, of windows in the span and novelties that touch it: columns of MATCH.
 
     Without a text, the series with the highest scores. `documents` counts windows and novelties. `total` is not above
     MAX_MATCHES: how many more there are is not counted. Raises QueryError if the search fails.
@@ -36,7 +37,8 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
         "terms": {"field": "novelty.series", "size": MAX_MATCHES, "order": [{"score": "desc"}, {"_key": "asc"}]},
         "aggs": {"score": {"max": {"field": "novelty.score"}}, "latest": {"max": {"field": "@timestamp"}}},
     }
-    query = all_of(within("@timestamp", span), *words)
+    of_scores = all_of(none_of(IS_NOVELTY), within("@timestamp", span))
+    query = all_of(any_of(of_scores, all_of(IS_NOVELTY, touching(span))), *words)
     found = search(client, aliases, size=0, query=query, aggs={"series": by_series})
     rows = [
         {
@@ -52,7 +54,7 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
 
 def contains(word: str) -> Query:
     """Names of series that hold a word, whatever its case: as it stands in the name, or as a part of the name that is encoded there."""
-    return {"bool": {"should": [holds(text) for text in dict.fromkeys((word, quote(word)))], "minimum_should_match": 1}}
+    return any_of(*(holds(text) for text in dict.fromkeys((word, quote(word)))))
 
 
 def holds(text: str) -> Query:

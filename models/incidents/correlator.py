@@ -27,7 +27,17 @@ from dataclasses import replace
 
 from models.incidents.announced import Announced
 from models.incidents.budget import joint, threshold
-from models.incidents.fleet import HOST, Begun, Cluster, Onsets, Rolls, by_themselves, clusters, coincidences
+from models.incidents.fleet import (
+    HOST,
+    ROLL_SECONDS,
+    Begun,
+    Cluster,
+    Onsets,
+    Rolls,
+    by_themselves,
+    clusters,
+    coincidences,
+)
 from models.incidents.members import finite_or_zero, says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
@@ -151,7 +161,7 @@ class Correlator:
             fresh = [event for event in unknown if not (event.id in returned or event.recurs)]
             at_once = self._at_once(fresh, watched)
             # What follows on a host of an incident does not begin by itself: one host would make the fleet restless.
-            affected = {host for incident in self._open if incident.published for host in incident.hosts}
+            affected = self._affected(window_end - ROLL_SECONDS * MILLIS)
             first = [event for event in fresh if event.host not in affected]
             begun = by_themselves(
                 first, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
@@ -203,6 +213,11 @@ class Correlator:
             for member in other.release(going_on):
                 incident.take_over(member, self._parameters)
         self._open = [i for i in self._open if i.members]
+
+    def _affected(self, since: int) -> set[str]:
+        """Hosts on which something of a published incident has begun since a moment, ms."""
+        published = (incident for incident in self._open if incident.published)
+        return {m.host for incident in published for m in incident.members.values() if m.start >= since}
 
     def _at_once(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""

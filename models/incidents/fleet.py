@@ -140,8 +140,8 @@ def by_themselves(
     They are those outside of clusters, and those that a cluster has only got after twice `join_seconds`, of which at most one and three times
     as many count as the rate, episodes a second, lets one expect in `join_seconds` (or two windows). So what happens at once is apart, and
     adds little when it goes on; what always goes on is learnt: where chance makes an episode every few seconds, all of them are one cluster,
-    without an end. Of windows that are longer than `join_seconds` each has clusters of its own, of which so many count. What begins on hosts of
-    published incidents is not given: it follows from what has begun there.
+    without an end. Of windows that are longer than `join_seconds` each has clusters of its own, of which so many count. What begins on hosts on which
+    something of a published incident has just begun is not given: it follows from that.
     """
     soon = 2_000 * join_seconds if window_seconds <= join_seconds else -1
     begun: dict[str, int] = {}

@@ -325,7 +325,7 @@ class OpenIncident:
             severity=how_bad.word,
             severity_points=how_bad.points,
             reason=self._fleet(affected, population)
-            + headline(self._first(ranked), len(ranked), len(self.hosts))
+            + headline(self._first(ranked), len(ranked), len(self.hosts), forgotten=self.forgotten > 0)
             + self._peers(kind),
         )
 
@@ -437,9 +437,10 @@ def add(names: set[str], more: Iterable[str], most: int) -> bool:
     return len(names) > before
 
 
-def headline(lead: Contribution, series: int, hosts: int) -> str:
-    """One sentence for a person: what it is first of all, and how much more there is."""
-    more = f" (+{series - 1} series" if series > 1 else ""
+def headline(lead: Contribution, series: int, hosts: int, *, forgotten: bool) -> str:
+    """One sentence for a person: what it is first of all, and how much more there is; some series may have been forgotten."""
+    at_least = " or more" if forgotten else ""
+    more = f" (+{series - 1:,} series{at_least}" if series > 1 else ""
     if more and hosts > 1:
-        more += f", {hosts} hosts"
+        more += f", {hosts:,} hosts"
     return lead.reason + (f"{more})" if more else "")

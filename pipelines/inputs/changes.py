@@ -78,8 +78,13 @@ def change_lines(raw: DataFrame) -> DataFrame:
         F.col("timestamp").alias("event_time"),
         F.when(ignored, F.lit(HEARTBEAT)).otherwise(series).alias("series"),
         F.lit(None).cast("string").alias("template"),
-        F.when(is_call, call).otherwise(message(change, F.coalesce(made, F.col("timestamp")))).alias("message"),
+        F.when(is_call, call).otherwise(message(change, _made_by(made, F.col("timestamp")))).alias("message"),
     )
+
+
+def _made_by(made: Column, appended: Column) -> Column:
+    """When a change was made, at the latest when it was appended: where that is later, the clock of who announced it is ahead."""
+    return F.least(made, appended)  # what is null does not count
 
 
 def message(change: Column, at: Column) -> Column:

@@ -538,6 +538,17 @@ def test_series_are_found_by_words_whatever_their_case(client: Elasticsearch, ve
     assert list(series.matching(client, version, "", span).rows["series"]) == [CPU]
 
 
+def test_a_series_is_found_by_what_began_before_the_span_and_goes_on(client: Elasticsearch, version: str) -> None:
+    documents = Documents(client, version, NOON)
+    documents.score(180, "gauge/vm-2/web/cpu", kind="anomaly", score=30.0)
+    documents.novelty("vm-1", "anomaly", "open", (180, 170), 50.0)
+    documents.novelty("vm-3", "anomaly", "close", (180, 170), 50.0)
+    documents.write()
+    span = Span(NOON - HOUR, NOON)
+    assert list(series.matching(client, version, "", span).rows["series"]) == [CPU]
+    assert list(series.matching(client, version, "cpu", span).rows["series"]) == [CPU]
+
+
 @pytest.mark.usefixtures("served")
 def test_logs_show_new_messages_first_and_how_often_they_come(client: Elasticsearch, version: str) -> None:
     documents = Documents(client, version, datetime.now(tz=UTC))

@@ -416,6 +416,13 @@ def test_a_forgotten_episode_comes_back_uncounted() -> None:
     ]
 
 
+def test_the_sentence_says_that_series_were_forgotten() -> None:
+    story = [episode_event(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(1_200)]
+    whole, forgetful = (incidents_of(story, until=2, max_members=most)[-1].reason for most in (2_000, 1_100))
+    assert whole.endswith(" (+1,199 series, 1,200 hosts)")
+    assert forgetful.endswith(" (+1,099 series or more, 1,200 hosts)")
+
+
 def test_an_incident_lists_the_ids_of_its_episodes_strongest_first_and_counts_the_rest() -> None:
     story = [episode_event(f"gauge/h{n}/web/latency", 1, evidence=n + 1.0) for n in range(5)]
     story += [episode_event("gauge/other/db/reads", 12)]

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from support.raw_records import NOON, WINDOWING, frame, raw
 
 from models.core.parameters import DetectorParameters
+from models.core.series import quote
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import AnnouncedChange, ChangeMade, EpisodeEvent, Topology
 from models.records.schema import parsed, plain
@@ -110,6 +111,7 @@ def test_each_form_becomes_a_row_that_says_what_was_changed_and_when(spark: Spar
         EVENT,
         NEW_EVENT,
         {"change": "other", "service": "now"},
+        {"change": "other", "service": "of a clock that is ahead", "at": "2199-01-01T00:00:00Z"},
     ]
     rows = sorted((row["series"], row["sample"]) for row in closed(spark, values))
     found = {name: parsed(AnnouncedChange, json.loads(text)) for name, text in rows}
@@ -127,8 +129,9 @@ def test_each_form_becomes_a_row_that_says_what_was_changed_and_when(spark: Spar
         AnnouncedChange(at, "scaling", "cart", "", "", EVENT["message"]),
         AnnouncedChange(at + 123, "scaling", "web", "", "", NEW_EVENT["note"]),
         AnnouncedChange(NOON_MS + 800, "other", "now"),
+        AnnouncedChange(NOON_MS + 900, "other", "of a clock that is ahead"),
     ]
-    quoted = [one.name.replace("/", "%2F") for one in wanted]
+    quoted = [quote(one.name) for one in wanted]
     assert found == {f"change/{name}/{i:020d}": one for i, (name, one) in enumerate(zip(quoted, wanted, strict=True))}
     assert len({row["window_end"] for row in closed(spark, values)}) == 1  # that in which they were appended
 
