@@ -4,7 +4,7 @@ Metrics end *together* if their last rows came within five minutes, which is an 
 other occasions of the last day, one that ends is no news, and neither is one that begins: that a whole service ends or begins with it is. It is
 counted from the last rows of the metrics that are remembered, so nothing more is stored.
 
-It fails for what ends once a day, and where names change while as many go on: the first three occasions on each host are news.
+It fails for what ends once a day, and for a service whose metrics fail one after the other: after the first three that is churn as well.
 """
 
 from __future__ import annotations
