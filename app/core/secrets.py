@@ -19,13 +19,10 @@ NAMED = re.compile(SECRET_NAMES)
 JAVA_OPTION = re.compile(r"(?<![\w-])-D([^\s=]{1,256})=(\"[^\"]*\"|'[^']*'|\S+)")
 IN_ADDRESS = re.compile(r"(?<=//)[^\s/]{1,512}@")
 
-
 # A parameter behind an address: its name and its value.
 PARAMETER = re.compile(r"(?<=[?&;])([^\s=&;?]{1,256})=([^\s&;\"']+)")
-SHORTEST, SHORTEST_WORD = (
-    4,
-    8,
-)  # characters of a secret, and of a part of one, that are masked where a server repeats them
+# Characters of a secret, and of a part of one, that are masked where a server repeats them.
+SHORTEST, SHORTEST_WORD = 4, 8
 BETWEEN_WORDS = re.compile(r"[/?&=:@;,#\s]+")
 JSON_ESCAPE = re.compile(r"\\(?:u00([0-9a-fA-F]{2})|([/\"\\]))")
 

@@ -29,7 +29,7 @@ class Churn:
         self._found: dict[int, Floats] = {}
 
     def ended(self, context: int, now: int) -> Floats:
-        """When the metrics of a context that are missing at `now` had their last rows, of the last day, ms, sorted, `(n,)`."""
+        """When the metrics of a context that are missing at `now` had their last rows, of the last day, ms, `(n,)`."""
         if now != self._now:
             self._now, self._found = now, {}
         if context not in self._found:
@@ -38,7 +38,7 @@ class Churn:
             seen = gauges.matrix[col.SEEN, own]
             quiet = now - seen
             missing = (quiet <= DAY_MS) & (quiet > GAPS * 1000.0 * univariate.hot["interval"][0, own])
-            self._found[context] = np.sort(seen[missing])
+            self._found[context] = seen[missing]
         return self._found[context]
 
     def is_usual_end(self, context: int, seen: float, now: int) -> bool:

@@ -293,9 +293,9 @@ class ShardState:
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
-    def patience(self, ms: float, p: DetectorParameters) -> Floats:
-        """How long each host must be silent where `ms` are asked of those that report often, ms, `(n_hosts,)`: see `PATIENT_ROWS`."""
-        first, seen, windows = (self.host_column(name) for name in ("first", "seen", "windows"))
+    def patience(self, ms: float, p: DetectorParameters, rows: Ints | slice = slice(None)) -> Floats:
+        """How long hosts must be silent where `ms` are asked of those that report often, ms, `(n,)`: see `PATIENT_ROWS`."""
+        first, seen, windows = (self.host_column(name)[rows] for name in ("first", "seen", "windows"))
         apart = np.maximum((seen - first) / np.maximum(windows - 1.0, 1.0), 1000.0 * p.window_seconds)
         return np.maximum(ms, PATIENT_ROWS * apart)
 

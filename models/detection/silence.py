@@ -292,8 +292,9 @@ class Silence:
         episode = self._state.episodes.get(name)
         if episode is None:
             return False
-        patience = self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p)
-        return episode.expected or bool(now - episode.start >= patience[self._state.hosts.index[host_of(name)]])
+        host = np.array([self._state.hosts.index[host_of(name)]])
+        patience = self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p, host)
+        return episode.expected or bool(now - episode.start >= patience[0])
 
     def _give_up(self, name: str, now: int, why: str = GIVEN_UP) -> EpisodeEvent:
         episode = self._state.episodes.open[name]

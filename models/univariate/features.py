@@ -32,9 +32,8 @@ OF_LOGARITHMS = 1e-5
 GAP = 1.5  # times the usual interval: more is a gap
 INTERVAL_ROWS = 50.0
 LONGER = 3.0  # times the usual interval: a gap counts as no more
-FIRST_GAPS = (
-    4.0  # of a series: those before one that is `LONGER` times as short were pauses, and it is the usual interval
-)
+# Of a series: those before one that is `LONGER` times as short were pauses, and it is the usual interval.
+FIRST_GAPS = 4.0
 LONG_STEP = 1e-3  # of the mean long-run step: the least roughness
 OF_SPREAD = ("long_size", "long_weight", "quantum")
 OF_ROUGHNESS = ("long_step", "long_size", "long_weight")

@@ -90,6 +90,11 @@ def sha256_of(value: Column) -> Column:
     return F.when(stands_in(value), own).otherwise(F.sha2(value, 256))
 
 
+def not_empty(text: Column) -> Column:
+    """A text; null where it is empty."""
+    return F.nullif(text, F.lit(""))
+
+
 def cut(text: Column) -> Column:
     """As much of a text as tells whether it is a good name: what is longer is refused, and need not be looked at whole."""
     return F.substring(text, 1, MAX_CUT)

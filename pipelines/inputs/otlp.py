@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from models.core.series import LEVELS
 from pipelines.inputs import shippers
-from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, part, point
+from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, not_empty, part, point
 from pipelines.inputs.members import LIST, Members, parsed
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
@@ -171,11 +171,11 @@ def _of_record(record: Column, resource: Column) -> Column:
         return line(
             at=F.coalesce(started, record["observedTimeUnixNano"]),
             host=_host(resource),
-            service=F.coalesce(service, _some(own["service.name"]), shippers.service_in(own)),
-            level=F.coalesce(_level(record), _some(own["log.level"]), shippers.level_in(own)),
+            service=F.coalesce(service, not_empty(own["service.name"]), shippers.service_in(own)),
+            level=F.coalesce(_level(record), not_empty(own["log.level"]), shippers.level_in(own)),
             message=F.coalesce(
                 _scalar(body),
-                _some(own["message"]),
+                not_empty(own["message"]),
                 shippers.message_in(own),
                 body["kvlistValue"],
                 body["arrayValue"],
@@ -185,10 +185,6 @@ def _of_record(record: Column, resource: Column) -> Column:
     # not cut: a message may be long
     read = F.transform(F.filter(members, lambda member: member["key"].isin(*_OF_BODY)), entry)
     return let(distinct_map(read), of_members)
-
-
-def _some(text: Column) -> Column:
-    return F.nullif(text, F.lit(""))
 
 
 def _level(record: Column) -> Column:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from pipelines.inputs.fields import not_empty
 from pipelines.inputs.members import ANY, SCALAR, Named, all_of
 
 # The first that is there counts. `time` is a duration for some.
@@ -93,12 +94,12 @@ def level_in(members: Named) -> Column:
 
 def message_in(members: Named) -> Column:
     """The message among `MEMBERS`."""
-    texts = (_decoded(_some(members[name])) for name in _MESSAGES)
-    return F.rtrim(F.coalesce(*texts, *(_some(members[name]) for name in _TEXTS)), F.lit("\r\n"))
+    texts = (_decoded(not_empty(members[name])) for name in _MESSAGES)
+    return F.rtrim(F.coalesce(*texts, *(not_empty(members[name]) for name in _TEXTS)), F.lit("\r\n"))
 
 
 def _first(members: Named, names: tuple[str, ...]) -> Column:
-    return F.coalesce(*(_some(members[name]) for name in names))
+    return F.coalesce(*(not_empty(members[name]) for name in names))
 
 
 def container_of(members: Named) -> Column:
@@ -119,11 +120,6 @@ def service_of_file(path: Column) -> Column:
 def _without_run(name: Column) -> Column:
     """A service's name without what tells its runs apart; null where nothing is left."""
     return F.call_function("kappa_service", name)
-
-
-def _some(text: Column) -> Column:
-    """A text that is not empty."""
-    return F.nullif(text, F.lit(""))
 
 
 def _decoded(text: Column) -> Column:
