@@ -66,3 +66,26 @@ class WindowingConfig:
     def watermark_delay_seconds(self) -> int:
         """How far the watermark stays behind the append time: what an admitted record may lag, at the most."""
         return self.lateness_seconds + self.disorder_seconds
+
+
+@dataclass(frozen=True)
+class TopicOfShards:
+    """What records of a topic that is written shard by shard must agree with to be believed.
+
+    Parameters
+    ----------
+    name
+        The topic.
+    partitions, shards
+        A shard lives in the partition with its number modulo that of partitions.
+    window_ms
+        Length of a window: they end at its multiples.
+    ahead_ms
+        How far a window may end after the append time of what is written of it.
+    """
+
+    name: str
+    partitions: int
+    shards: int
+    window_ms: int
+    ahead_ms: int

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
@@ -19,16 +20,17 @@ from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.gates import WindowGrid
 from pipelines.jobs import correlate, detect, extract, index
-from pipelines.jvm import StatisticsTopic
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Input, Job
 from pipelines.state import savepoint_format
-from pipelines.windowing import MILLIS
+from pipelines.windowing import MILLIS, TopicOfShards
 
 NAMES = ("extract", "detect", "correlate", "index")
 ALONE = ("notify", "early")  # processes of their own, which `kappa run` starts too
 FEW_LABELS, MANY_LABELS = 20, 1_000_000
 MOST_HEAVY = 500_000  # records of a batch of any other job than extract
+
+Topic = TypeVar("Topic", bound=TopicOfShards)
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,7 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     early = EarlyParameters(settings.early.false_alarms_a_day, shards) if settings.early.enabled else None
     processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"], early)
     unread = quarantine.of("detect", (topics["statistics"],))
-    windowing = settings.windowing
-    source = StatisticsTopic(
-        topics["statistics"],
-        partitions,
-        windowing.shards,
-        windowing.window_seconds * MILLIS,
-        windowing.most_ahead_ms(history=settings.topics.timestamps != "append"),
-    )
+    source = topic_of_shards(TopicOfShards, settings, "statistics")
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
@@ -123,11 +118,11 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     )
 
 
-def novelties_topic(settings: Settings) -> correlate.NoveltiesTopic:
-    """What records of `novelties` must agree with, for `correlate` to believe them."""
+def topic_of_shards(kind: type[Topic], settings: Settings, topic: str) -> Topic:
+    """What records of a topic must agree with, for the job that reads it to believe them."""
     windowing = settings.windowing
-    return correlate.NoveltiesTopic(
-        settings.topic("novelties"),
+    return kind(
+        settings.topic(topic),
         settings.topics.partitions,
         windowing.shards,
         windowing.window_seconds * MILLIS,
@@ -143,7 +138,7 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
         None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
     )
     unread = quarantine.of("correlate", (topics["novelties"],))
-    source = novelties_topic(settings)
+    source = topic_of_shards(correlate.NoveltiesTopic, settings, "novelties")
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),

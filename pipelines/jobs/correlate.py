@@ -37,6 +37,7 @@ from models.records.schema import parsed, plain, shown
 from pipelines import letters
 from pipelines.errors import DeterminismViolation
 from pipelines.overflow import shard_of
+from pipelines.windowing import TopicOfShards
 
 FORMAT = 4
 BEGINNING = -1
@@ -66,27 +67,8 @@ class Believed:
     record: EpisodeEvent | WatermarkMessage
 
 
-@dataclass(frozen=True)
-class NoveltiesTopic:
-    """What records of the topic `novelties` must agree with to be believed.
-
-    Parameters
-    ----------
-    name
-        The topic.
-    partitions, shards
-        A shard lives in the partition with its number modulo that of partitions.
-    window_ms
-        Length of a window: they end at its multiples.
-    ahead_ms
-        How far a window may end after the append time of what is written of it.
-    """
-
-    name: str
-    partitions: int
-    shards: int
-    window_ms: int
-    ahead_ms: int
+class NoveltiesTopic(TopicOfShards):
+    """What records of the topic `novelties` must agree with to be believed."""
 
     def check(self, row: Any) -> Believed:
         """The record of a row of `one_group`. Raises ValueError, saying why, for one that `detect` has not written."""

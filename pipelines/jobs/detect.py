@@ -32,11 +32,12 @@ from models.records.records import PEERS, Bound, EpisodeEvent, Overflow, Refused
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import failures, letters
 from pipelines.errors import InputError
-from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
+from pipelines.jvm import REFUSED, packed_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.shard_journal import ShardJournal, check_end, model_of
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
+from pipelines.windowing import TopicOfShards
 
 SCORE = [name for name in fields_of(Score) if name != "record"]
 # A row is a score; an `event`, the JSON of an episode event, watermark message, overflow or bound; or a `letter` about a refused record.
@@ -58,7 +59,7 @@ METRICS = b"\x01"  # how rows of metrics in columns begin; no line of JSON does
 Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 
-def detect(raw: DataFrame, processor: DetectProcessor, topic: StatisticsTopic) -> DataFrame:
+def detect(raw: DataFrame, processor: DetectProcessor, topic: TopicOfShards) -> DataFrame:
     """Scores, novelties and letters of a stream of `statistics`, as Kafka gives it: rows of `OUTPUT_DDL`."""
     shards = packed_by_shard(raw, topic).groupBy("shard")
     with own_workers(raw.sparkSession, "detect"):

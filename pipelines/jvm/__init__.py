@@ -6,7 +6,6 @@ own; `app.runtime.spark.session` makes them known. Sums and `packed_by_shard` ma
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ from pipelines.inputs.members import Paths, field_of, paths_text
 from pipelines.inputs.shippers import SERVICE_PATTERNS
 from pipelines.letters import MOST_BYTES
 from pipelines.spark_internals import Functions, aggregated, java_object, map_partitions
-from pipelines.windowing import MILLIS, WindowingConfig
+from pipelines.windowing import MILLIS, TopicOfShards, WindowingConfig
 
 SOURCES = Path(__file__).parent
 
@@ -154,30 +153,7 @@ class Needed(NamedTuple):
     of_bucket: int
 
 
-@dataclass(frozen=True)
-class StatisticsTopic:
-    """What records of the topic `statistics` must agree with to be believed.
-
-    Parameters
-    ----------
-    name
-        The topic.
-    partitions, shards
-        A shard lives in the partition with its number modulo that of partitions.
-    window_ms
-        Length of a window: they end at its multiples.
-    ahead_ms
-        How far a window may end after the append time of what is written of it.
-    """
-
-    name: str
-    partitions: int
-    shards: int
-    window_ms: int
-    ahead_ms: int
-
-
-def packed_by_shard(raw: DataFrame, topic: StatisticsTopic) -> DataFrame:
+def packed_by_shard(raw: DataFrame, topic: TopicOfShards) -> DataFrame:
     """Kafka's columns of `statistics` -> `shard, value`: many records of a shard, a line each.
 
     A record that `extract` has not written is a row of its own: the shard `REFUSED`, and a letter (`pipelines.letters`).

@@ -44,6 +44,7 @@ from pipelines.jobs.correlate import (
     REFUSALS,
     Believed,
     EpisodeEventBuffer,
+    NoveltiesTopic,
     add_in_order,
     shard_of_series,
 )
@@ -250,7 +251,8 @@ def brought_to(
 
 def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int) -> Iterator[Believed]:
     """Those of the records of `novelties` that are believed by `correlate`, in their order; about the others it will write letters."""
-    source = dataclasses.replace(jobs.novelties_topic(as_begun(settings)), partitions=partitions)
+    source = jobs.topic_of_shards(NoveltiesTopic, as_begun(settings), "novelties")
+    source = dataclasses.replace(source, partitions=partitions)
     series = [(one.key or b"").decode(errors="replace") for one in records]
     shards = shards_of(spark, set(series), source.shards)
     for record, name in zip(records, series, strict=True):

@@ -22,13 +22,14 @@ from models.detection.limits import AHEAD, KINDS, LATE
 from models.records.records import PEERS
 from pipelines.jobs import extract
 from pipelines.jobs.detect import METRICS, add_records, metric_rows
-from pipelines.jvm import REFUSED, StatisticsTopic, packed_by_shard
+from pipelines.jvm import REFUSED, packed_by_shard
 from pipelines.overflow import shard_of
 from pipelines.peers import QUANTILES
 from pipelines.state.window_buffer import COUNTS, NUMBERS, WindowBuffer
+from pipelines.windowing import TopicOfShards
 
 W = 1_700_000_000_000
-TOPIC = StatisticsTopic("statistics", partitions=2, shards=8, window_ms=10_000, ahead_ms=45_000)
+TOPIC = TopicOfShards("statistics", partitions=2, shards=8, window_ms=10_000, ahead_ms=45_000)
 GAUGE_OR_COUNTER = re.compile(rb'{"record":"statistics","series":"(gauge|counter)/')
 NAME = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12
