@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
-Answer = tuple[int, bytes]
-Forward = Callable[[bytes], Answer]
+from benchmarks.chaos.http_faults import Answer, Forward, RuledProxy
+
 Rule = Callable[[bytes, Forward], Answer]
 
 OVERLOAD = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
@@ -71,42 +67,9 @@ def as_it_is(body: bytes, forward: Forward) -> Answer:
 @contextmanager
 def proxy(elasticsearch: str, rule: Rule = as_it_is, port: int = 0) -> Iterator[str]:
     """Serve Elasticsearch through a rule for `_bulk`; gives the proxy's URL."""
-    target = urlsplit(elasticsearch)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def bulk_alone(path: str, body: bytes, forward: Forward) -> Answer:
+        return rule(body, forward) if "_bulk" in path else forward(body)
 
-        def _forward(self, body: bytes) -> Answer:
-            connection = HTTPConnection(target.hostname or "", target.port or 80, timeout=60)
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length")}
-            connection.request(self.command, self.path, body, headers)
-            answer = connection.getresponse()
-            found = answer.status, answer.read()
-            connection.close()
-            return found
-
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            is_bulk = "_bulk" in self.path
-            status, answer = rule(body, self._forward) if is_bulk else self._forward(body)
-            self.send_response(status)
-            self.send_header("X-Elastic-Product", "Elasticsearch")
-            self.send_header("Content-Type", "application/vnd.elasticsearch+json;compatible-with=9")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        do_GET = do_PUT = do_POST = do_HEAD = _serve  # noqa: N815
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing on stderr."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with RuledProxy(elasticsearch, bulk_alone, port) as found:
+        yield found.url
