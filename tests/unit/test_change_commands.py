@@ -35,8 +35,8 @@ def test_a_change_is_shown_and_not_written_by_a_dry_run() -> None:
     [
         ((), "name a SERVICE, or a host with --host"),
         (("cart", "--kind", "repair"), "--kind is 'repair'; wanted deployment, configuration, scaling, other"),
-        (("cart", "--at", "noon"), "--at is 'noon'; wanted a time such as"),
-        (("cart", "--at", "2026-01-05T10:00:00"), "without an offset from UTC"),
+        (("cart", "--at", "noon"), "--at is 'noon'; wanted ISO 8601 such as"),
+        (("cart", "--at", "2026-01-05T10:00:00"), "has no zone; append Z or an offset"),
         (("c" * 257,), "wanted at most 256 characters"),
         (("a\nb",), "all of them printable"),
         (("cart", "--comment", "x" * 201), "--comment has 201 characters; wanted at most 200"),
