@@ -38,12 +38,6 @@ def judge_nab(shared: Path, scores: Mapping[str, Floats], threshold: float) -> d
     return figures | {"split": free["standard"]["split_score"]}
 
 
-def nab_profiles(shared: Path, scores: Mapping[str, Floats], threshold: float) -> dict[str, float]:
-    """Standard, low FP and low FN at a threshold."""
-    found = _nab(shared, scores, ["--threshold", repr(threshold)])
-    return {profile: found[profile]["score"] for profile in PROFILES}
-
-
 def _nab(shared: Path, scores: Mapping[str, Floats], options: Sequence[str]) -> dict[str, Any]:
     """The scores of NAB's scorer."""
     with tempfile.TemporaryDirectory() as folder:

@@ -73,21 +73,21 @@ def described() -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
-def ensure_jars(folder: Path, report: Report, *, ivy_settings: Path | None = None, full_check: bool = False) -> Jars:
+def ensure_jars(folder: Path, report: Report, *, ivy_settings: Path | None = None) -> Jars:
     """Fetch the jars that are missing in `folder` or do not match their hashes.
 
-    Quick where the stamp agrees with sizes and times of the files; `full_check` reads every byte all the same.
+    Quick where the stamp agrees with sizes and times of the files.
     `ivy_settings` names an Ivy settings file, for a mirror. Two processes may call it at once: one waits.
     StackError where a jar cannot be had, or is still another one than the manifest's after it was fetched again.
     """
     folder = folder.resolve()
-    if not full_check and _stamp_agrees(folder):
+    if _stamp_agrees(folder):
         return Jars.of(folder)
     with file_lock(folder / ".lock", _LOCK_WAIT_SECONDS) as held:
         if not held:
             msg = f"{folder}: another process has been fetching jars for {_LOCK_WAIT_SECONDS:.0f} s; try again later"
             raise StackError(msg)
-        if full_check or not _stamp_agrees(folder):
+        if not _stamp_agrees(folder):
             _mend(folder, report, ivy_settings)
     return Jars.of(folder)
 

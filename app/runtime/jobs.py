@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from app.kafka.topics import DELIVERIES, EARLY, inputs_of, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from models.detection.alarm_bounds import EarlyParameters
-from pipelines.elasticsearch.bulk import IsPrepared, Outcome, Prepare, Stopping
+from pipelines.elasticsearch.bulk import IsPrepared, Prepare, Stopping
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.gates import WindowGrid
@@ -153,7 +153,6 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
 def index_job(
     settings: Settings,
     stopping: Stopping,
-    on_outcome: Callable[[Outcome], None] | None = None,
     prepare: Prepare | None = None,
     quarantine: Quarantine = NOTHING,
     is_prepared: IsPrepared = lambda client: True,
@@ -178,7 +177,6 @@ def index_job(
             elasticsearch_connection(settings),
             kafka_connection(settings),
             stopping=stopping,
-            on_outcome=on_outcome,
             prepare=prepare,
             is_prepared=is_prepared,
         ),

@@ -63,8 +63,8 @@ class Rehearsed:
 class Rehearsal:
     """A process that reads records. It is started when it is needed, and again after it has ended."""
 
-    def __init__(self, what: Rehearsed, stopping: Callable[[], bool], least_seconds: float = LEAST_SECONDS) -> None:
-        self._what, self._stopping, self._least = what, stopping, least_seconds
+    def __init__(self, what: Rehearsed, stopping: Callable[[], bool]) -> None:
+        self._what, self._stopping = what, stopping
         self._process: Any = None
         self._requests: Connection | None = None
         self._lifeline: Connection | None = None
@@ -115,7 +115,7 @@ class Rehearsal:
         """
         if self._process is None:
             self._start()
-        idle = max(self._least, TIMES_AS_LONG * self._idle_seconds)
+        idle = max(LEAST_SECONDS, TIMES_AS_LONG * self._idle_seconds)
         limit = patience * (idle + size(spans) / RECORDS_A_SECOND)
         answer = self._ask((spans, quarantine, whole), limit)
         if answer is None:

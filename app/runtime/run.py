@@ -59,13 +59,12 @@ def prepare_indices(settings: Settings, client: Elasticsearch) -> None:
 
 def make_job(
     settings: Settings,
-    selection: JobSelection,
     name: str,
     stopping: threading.Event,
     health: Health,
     unread: Quarantine = NOTHING,
 ) -> Job:
-    """One of the selected jobs, by its name."""
+    """A job by its name."""
     match name:
         case "extract":
             return jobs.extract_job(settings, health.refused, unread)
@@ -190,7 +189,7 @@ def started_jobs(
         for name in selection.names:
             if stopping_early is not None and stopping_early.is_set():
                 break
-            job = make_job(settings, selection, name, stopping, health, found.known.found)
+            job = make_job(settings, name, stopping, health, found.known.found)
             most = found.most_records.get(job.name, job.max_records_per_batch)
             job = dataclasses.replace(job, max_records_per_batch=min(most, job.max_records_per_batch))
             if job.name in lossy:

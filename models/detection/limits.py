@@ -139,7 +139,7 @@ class Limits:
         by_host: dict[str, list[int]] = {}
         for at in missing:
             by_host.setdefault(host_of(series[at]), []).append(at)
-        left_out = self._new_hosts(by_host, series, limits)
+        left_out = self._new_hosts(by_host, limits)
         gauges, templates = self._known(by_host)
         for host, places in by_host.items():
             if host not in left_out:
@@ -166,7 +166,7 @@ class Limits:
         templates = np.bincount(state.counts.owner[0], weights=state.counts.owner[2], minlength=hosts)
         return gauges, templates.astype(np.int64)
 
-    def _new_hosts(self, by_host: dict[str, list[int]], series: Texts, limits: LimitParameters) -> set[str]:
+    def _new_hosts(self, by_host: dict[str, list[int]], limits: LimitParameters) -> set[str]:
         """The hosts that there is no room for."""
         known = self._state.hosts.index
         new, free = [host for host in by_host if host not in known], limits.hosts - len(known)

@@ -7,7 +7,7 @@ refuses for good goes to `dead-letters`, and the rest of the batch is indexed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +17,6 @@ from pipelines.elasticsearch.bulk import (
     BulkParameters,
     Elastic,
     IsPrepared,
-    Outcome,
     Prepare,
     Refused,
     Stopping,
@@ -41,17 +40,16 @@ def sink(
     *,
     stopping: Stopping,
     parameters: BulkParameters | None = None,
-    on_outcome: Callable[[Outcome], None] | None = None,
     prepare: Prepare | None = None,
     is_prepared: IsPrepared = lambda client: True,
 ) -> BatchSink:
     """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
 
     `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it returns True
-    while the cluster is away, the batch ends with ServiceUnavailable and will come again. `on_outcome` is called after
-    every batch, for metrics. `prepare` gets a client before the first batch, to put templates: a job that starts while the
-    cluster is away waits as any other does, and the jobs beside it run. It is called again where `is_prepared` says, before
-    documents are sent, that they are gone: without templates documents would make indices that have no alias, which nobody sees.
+    while the cluster is away, the batch ends with ServiceUnavailable and will come again. `prepare` gets a client before
+    the first batch, to put templates: a job that starts while the cluster is away waits as any other does, and the jobs beside it run. It is
+    called again where `is_prepared` says, before documents are sent, that they are gone: without templates
+    documents would make indices that have no alias, which nobody sees.
     """
     sending = parameters or BulkParameters()
     prepared = threading.Event()
@@ -69,8 +67,6 @@ def sink(
         log.debug(
             "batch indexed", batch=batch_id, written=outcome.written, settled=outcome.settled, retries=outcome.retries
         )
-        if on_outcome is not None:
-            on_outcome(outcome)
 
     return write
 
