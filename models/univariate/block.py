@@ -6,6 +6,7 @@ they are computed several at once; a block is small enough for the processor's c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from models.core.arrays import Array, Floats, Ints
@@ -46,6 +47,7 @@ OF_STEP, FAR, LAST_VALUE, LASTING = range(_rows + 63, _rows + 67)
 SCRATCH_ROWS = _rows + 68
 
 Scratch = Floats  # (SCRATCH_ROWS, SERIES)
+Move = Callable[[Scratch, int, Array, Ints, int, bool], None]
 
 
 class HotColumns(NamedTuple):
@@ -123,70 +125,35 @@ def are_together(series: Ints) -> bool:
 
 
 @inlined
-def get_hot(w: Scratch, hot: HotColumns, series: Ints) -> None:
-    """Read the hot columns of the series of a block."""
+def each_hot(move: Move, w: Scratch, hot: HotColumns, series: Ints) -> None:
+    """`get` or `put` the hot columns of the series of a block."""
     m, together = len(series), are_together(series)
-    get(w, TIME, hot.time, series, m, together)
-    get(w, PREVIOUS, hot.previous, series, m, together)
-    get(w, FAST_MEAN, hot.fast, series, m, together)
-    get(w, OVERALL, hot.overall, series, m, together)
-    get(w, MEAN, hot.mean, series, m, together)
-    get(w, ROBUST_MEAN, hot.robust_mean, series, m, together)
-    get(w, SUMS, hot.sums, series, m, together)
-    get(w, ROBUST_SUMS, hot.robust_sums, series, m, together)
-    get(w, WEIGHT, hot.weight, series, m, together)
-    get(w, WITHIN_WEIGHT, hot.within_weight, series, m, together)
-    get(w, ROBUST_WEIGHT, hot.robust_weight, series, m, together)
-    get(w, FAST_WEIGHT, hot.fast_weight, series, m, together)
-    get(w, ROUGH_SUM, hot.rough, series, m, together)
-    get(w, ROUGH_WEIGHT, hot.rough_weight, series, m, together)
-    get(w, LONG_STEP, hot.long_step, series, m, together)
-    get(w, LONG_SIZE, hot.long_size, series, m, together)
-    get(w, LONG_WEIGHT, hot.long_weight, series, m, together)
-    get(w, OVERALL_WEIGHT, hot.overall_weight, series, m, together)
-    get(w, QUANTUM, hot.quantum, series, m, together)
-    get(w, HOUR_MEAN, hot.hour_mean, series, m, together)
-    get(w, HOUR_WEIGHT, hot.hour_weight, series, m, together)
-    get(w, INTERVAL, hot.interval, series, m, together)
-    get(w, QUANTILES, hot.quantiles, series, m, together)
-    get(w, TAIL, hot.tail, series, m, together)
-    get(w, BLOCK_CHANCE, hot.block_chance, series, m, together)
-    get(w, ROWS, hot.rows, series, m, together)
-    get(w, BLOCK_ROWS, hot.block_rows, series, m, together)
-    get(w, EARLIER, hot.earlier, series, m, together)
-    get(w, BLOCK_LASTING, hot.block_lasting, series, m, together)
-
-
-@inlined
-def put_hot(w: Scratch, hot: HotColumns, series: Ints) -> None:
-    """Write the hot columns of the series of a block back."""
-    m, together = len(series), are_together(series)
-    put(w, TIME, hot.time, series, m, together)
-    put(w, PREVIOUS, hot.previous, series, m, together)
-    put(w, FAST_MEAN, hot.fast, series, m, together)
-    put(w, OVERALL, hot.overall, series, m, together)
-    put(w, MEAN, hot.mean, series, m, together)
-    put(w, ROBUST_MEAN, hot.robust_mean, series, m, together)
-    put(w, SUMS, hot.sums, series, m, together)
-    put(w, ROBUST_SUMS, hot.robust_sums, series, m, together)
-    put(w, WEIGHT, hot.weight, series, m, together)
-    put(w, WITHIN_WEIGHT, hot.within_weight, series, m, together)
-    put(w, ROBUST_WEIGHT, hot.robust_weight, series, m, together)
-    put(w, FAST_WEIGHT, hot.fast_weight, series, m, together)
-    put(w, ROUGH_SUM, hot.rough, series, m, together)
-    put(w, ROUGH_WEIGHT, hot.rough_weight, series, m, together)
-    put(w, LONG_STEP, hot.long_step, series, m, together)
-    put(w, LONG_SIZE, hot.long_size, series, m, together)
-    put(w, LONG_WEIGHT, hot.long_weight, series, m, together)
-    put(w, OVERALL_WEIGHT, hot.overall_weight, series, m, together)
-    put(w, QUANTUM, hot.quantum, series, m, together)
-    put(w, HOUR_MEAN, hot.hour_mean, series, m, together)
-    put(w, HOUR_WEIGHT, hot.hour_weight, series, m, together)
-    put(w, INTERVAL, hot.interval, series, m, together)
-    put(w, QUANTILES, hot.quantiles, series, m, together)
-    put(w, TAIL, hot.tail, series, m, together)
-    put(w, BLOCK_CHANCE, hot.block_chance, series, m, together)
-    put(w, ROWS, hot.rows, series, m, together)
-    put(w, BLOCK_ROWS, hot.block_rows, series, m, together)
-    put(w, EARLIER, hot.earlier, series, m, together)
-    put(w, BLOCK_LASTING, hot.block_lasting, series, m, together)
+    move(w, TIME, hot.time, series, m, together)
+    move(w, PREVIOUS, hot.previous, series, m, together)
+    move(w, FAST_MEAN, hot.fast, series, m, together)
+    move(w, OVERALL, hot.overall, series, m, together)
+    move(w, MEAN, hot.mean, series, m, together)
+    move(w, ROBUST_MEAN, hot.robust_mean, series, m, together)
+    move(w, SUMS, hot.sums, series, m, together)
+    move(w, ROBUST_SUMS, hot.robust_sums, series, m, together)
+    move(w, WEIGHT, hot.weight, series, m, together)
+    move(w, WITHIN_WEIGHT, hot.within_weight, series, m, together)
+    move(w, ROBUST_WEIGHT, hot.robust_weight, series, m, together)
+    move(w, FAST_WEIGHT, hot.fast_weight, series, m, together)
+    move(w, ROUGH_SUM, hot.rough, series, m, together)
+    move(w, ROUGH_WEIGHT, hot.rough_weight, series, m, together)
+    move(w, LONG_STEP, hot.long_step, series, m, together)
+    move(w, LONG_SIZE, hot.long_size, series, m, together)
+    move(w, LONG_WEIGHT, hot.long_weight, series, m, together)
+    move(w, OVERALL_WEIGHT, hot.overall_weight, series, m, together)
+    move(w, QUANTUM, hot.quantum, series, m, together)
+    move(w, HOUR_MEAN, hot.hour_mean, series, m, together)
+    move(w, HOUR_WEIGHT, hot.hour_weight, series, m, together)
+    move(w, INTERVAL, hot.interval, series, m, together)
+    move(w, QUANTILES, hot.quantiles, series, m, together)
+    move(w, TAIL, hot.tail, series, m, together)
+    move(w, BLOCK_CHANCE, hot.block_chance, series, m, together)
+    move(w, ROWS, hot.rows, series, m, together)
+    move(w, BLOCK_ROWS, hot.block_rows, series, m, together)
+    move(w, EARLIER, hot.earlier, series, m, together)
+    move(w, BLOCK_LASTING, hot.block_lasting, series, m, together)

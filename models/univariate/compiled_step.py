@@ -65,7 +65,7 @@ def read(
 ) -> None:
     """Everything that is given, into the scratch."""
     m = len(series)
-    b.get_hot(w, hot, series)
+    b.each_hot(b.get, w, hot, series)
     spread_out(w, b.NOW, rows.now, lo, m)
     spread_out(w, b.LEVEL_DAYS, levels[0], lo, m)
     spread_out(w, b.ROBUST_DAYS, levels[1], lo, m)
@@ -155,5 +155,5 @@ def step(
         block_calibration.by_reference(w, m)
         block_calibration.by_series(w, m)
         block_calibration.learn(w, m, series, hot)
-        b.put_hot(w, hot, series)
+        b.each_hot(b.put, w, hot, series)
         answer(w, m, lo, out)
