@@ -13,7 +13,7 @@ from elasticsearch import Elasticsearch
 
 from dashboards.queries.episodes import judged_until, span_of
 from dashboards.queries.frames import Listing, frame_of, moment, pick
-from dashboards.queries.search import Span, buckets, search, within
+from dashboards.queries.search import Span, buckets, counts_over_time, search, within
 from models.records.index_names import alias_of
 
 MAX_REASONS = 10
@@ -110,17 +110,5 @@ def refused_row(dataset: str, reason: Mapping[str, Any]) -> dict[str, Any]:
 
 def rate(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
     """How many records were refused, by time and dataset: columns of RATE."""
-    seconds = max(1, int(span.length.total_seconds()) // BUCKETS)
-    over_time = {
-        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{seconds}s", "min_doc_count": 1},
-        "aggs": {"datasets": {"terms": {"field": "event.dataset", "size": 5}}},
-    }
-    found = search(
-        client, [alias_of("pipeline", version)], size=0, query=within("@timestamp", span), aggs={"times": over_time}
-    )
-    rows = [
-        {"time": moment(bucket["key"]), "dataset": kind_of(inner["key"]), "count": inner["doc_count"]}
-        for bucket in buckets(found, "times")
-        for inner in bucket["datasets"]["buckets"]
-    ]
-    return frame_of(rows, RATE)
+    found = counts_over_time(client, alias_of("pipeline", version), span, BUCKETS, "event.dataset", 5)
+    return frame_of([{"time": moment(at), "dataset": kind_of(name), "count": count} for at, name, count in found], RATE)

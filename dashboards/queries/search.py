@@ -8,7 +8,7 @@ written yet. Times are aware, UTC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -206,3 +206,18 @@ def buckets(found: Mapping[str, Any], *path: str) -> list[dict[str, Any]]:
     for name in path:
         inner = inner.get(name, {})
     return list(inner.get("buckets", []))
+
+
+def counts_over_time(
+    client: Elasticsearch, alias: str, span: Span, parts: int, field: str, size: int
+) -> Iterator[tuple[int, str, int]]:
+    """How many documents there are in parts of the span: when the part begins, epoch milliseconds, a value of the field, and their number."""
+    seconds = max(1, int(span.length.total_seconds()) // parts)
+    over_time = {
+        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{seconds}s", "min_doc_count": 1},
+        "aggs": {"values": {"terms": {"field": field, "size": size}}},
+    }
+    found = search(client, [alias], size=0, query=within("@timestamp", span), aggs={"times": over_time})
+    for bucket in buckets(found, "times"):
+        for inner in bucket["values"]["buckets"]:
+            yield bucket["key"], inner["key"], inner["doc_count"]

@@ -12,7 +12,7 @@ from elasticsearch import Elasticsearch
 from dashboards.queries.episodes import incidents, judged_until, novelties, span_of
 from dashboards.queries.frames import Listing, frame_of, moment
 from dashboards.queries.labels import LabelDocument, of_span
-from dashboards.queries.search import Span, all_of, at_least, at_most, buckets, search, terms, within
+from dashboards.queries.search import Span, all_of, at_least, at_most, counts_over_time, terms, within
 from models.records.index_names import alias_of
 
 MAX_COMPARED = 3_000
@@ -94,19 +94,8 @@ def without(rows: pd.DataFrame, others: Collection[str]) -> pd.DataFrame:
 
 def counts(client: Elasticsearch, version: str, span: Span) -> pd.DataFrame:
     """Novelties by when they began and by kind: columns of COUNT."""
-    seconds = max(1, int(span.length.total_seconds()) // BUCKETS)
-    over_time = {
-        "date_histogram": {"field": "@timestamp", "fixed_interval": f"{seconds}s", "min_doc_count": 1},
-        "aggs": {"kinds": {"terms": {"field": "novelty.kind", "size": 10}}},
-    }
-    found = search(
-        client, [alias_of("novelties", version)], size=0, query=within("@timestamp", span), aggs={"times": over_time}
-    )
-    rows = [
-        {"time": moment(bucket["key"]), "version": version, "kind": kind["key"], "count": kind["doc_count"]}
-        for bucket in buckets(found, "times")
-        for kind in bucket["kinds"]["buckets"]
-    ]
+    found = counts_over_time(client, alias_of("novelties", version), span, BUCKETS, "novelty.kind", 10)
+    rows = [{"time": moment(at), "version": version, "kind": kind, "count": count} for at, kind, count in found]
     return frame_of(rows, COUNT)
 
 
