@@ -36,7 +36,7 @@ from models.detection.newcomers import Newcomers
 from models.detection.peer_detector import PeerDetector
 from models.detection.population import GAPS, Population
 from models.detection.shard_state import ShardState, ShardWindow, host_of
-from models.detection.silence import Silence
+from models.detection.silence import METRIC_SILENT, Silence
 from models.detection.template_merging import TemplateMerging
 from models.records.records import Bound, EpisodeEvent, Overflow, Watched
 from models.univariate.parameters import UnivariateParameters
@@ -304,7 +304,8 @@ class ShardDetector:
     def _mark(self, series: Texts, sorted_rows: int, kind: Any) -> None:
         """Set the kind of rows whose series have an open episode (the episode's) or a template on trial (`new`), in place."""
         kinds = dict.fromkeys(self._state.trials, "new")
-        kinds |= {name: episode.kind for name, episode in self._state.episodes.open.items()}
+        # metrics that are silent, of which there may be thousands, have no row
+        kinds |= {name: e.kind for name, e in self._state.episodes.open.items() if e.cause != METRIC_SILENT}
         kinds |= {name: MUTED for name in kinds if self._control.muted(name)}
         for name, word in kinds.items():
             at = bisect_left(series, name, 0, sorted_rows)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from models.detection import recurrence
+from models.core.series import parse
+from models.detection import reasons, recurrence
 from models.detection.recurrence import Recurrences
 from models.records.records import EpisodeEvent, episode_id
 from models.stats.interval_distance import in_widths, two_farthest
@@ -83,6 +84,8 @@ class Episode:
         their score, nats, at most: see `models.detection.recurrence`.
     mean, weight
         Of log lines: the mean of the last minutes, and how many windows it is worth.
+    silent_seconds
+        Of a metric that is silent: how long it has been, where `reason` is yet to be made of that; else 0. No part of what is dumped.
     """
 
     series: str
@@ -121,9 +124,22 @@ class Episode:
     recurs_every: float = 0.0
     longest: float = 0.0
     highest: float = 0.0
+    silent_seconds: float = field(default=0.0, compare=False)
+
+    def settle_reason(self) -> None:
+        """Make the sentence of a metric that is silent: it changes with every window, and few are published."""
+        if self.silent_seconds:
+            series, seconds, self.silent_seconds = parse(self.series), self.silent_seconds, 0.0
+            self.reason = reasons.silent(f"{reasons.subject(series)} on {series.host}", seconds, self.typical)
+
+    def add_reason(self, text: str) -> None:
+        """Append to the sentence."""
+        self.settle_reason()
+        self.reason += text
 
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
+        self.settle_reason()
         self.published_score, self.published_evidence, self.published_strength = (
             self.score,
             self.evidence,
@@ -223,7 +239,9 @@ class Episode:
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
-        return json.dumps(vars(self), sort_keys=True, ensure_ascii=False)
+        self.settle_reason()
+        known = {name: value for name, value in vars(self).items() if name != "silent_seconds"}
+        return json.dumps(known, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def load(cls, text: str) -> Episode:

@@ -319,7 +319,7 @@ class ShardState:
             elif not of_lines:
                 self.gauges.matrix[col.PRESENT, self.gauges.index[name]] = 0.0
             what = "the log of its host" if of_lines else "its host"
-            episode.reason = f"{episode.reason}; {what} has been silent for {round(patience[host] / HOUR_MS, 1):g} h"
+            episode.add_reason(f"; {what} has been silent for {round(patience[host] / HOUR_MS, 1):g} h")
             events.append(self.episodes.close(name, now))
         return events
 

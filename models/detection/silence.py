@@ -22,7 +22,7 @@ import numpy as np
 
 from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
-from models.core.series import Series, build, parse, unquote
+from models.core.series import Series, build, unquote
 from models.detection import gauge_columns as col
 from models.detection import reasons
 from models.detection.churn import Churn
@@ -227,19 +227,17 @@ class Silence:
         # Churn is looked at in windows in which a silence of the service is found first.
         places = state.gauges.owner[1, rows[found]].tolist()
         asked = {place for place, name in zip(places, names, strict=True) if name not in state.episodes.open}
-        usual = run_length.share_outside(*chains)
+        usual = run_length.share_outside(*chains[:, found]).tolist()
+        patience = self._patience()[owner[rows[found]]].tolist()
+        last = state.gauges.matrix[col.SEEN, rows[found]].tolist()
         events: list[EpisodeEvent] = []
-        for at, name, place in zip(found.tolist(), names, places, strict=True):
-            row = int(rows[at])
-            seen = float(state.gauges.matrix[col.SEEN, row])
+        for i, (row, nats) in enumerate(zip(rows[found].tolist(), surprise[found].tolist(), strict=True)):
+            name, place, seen = names[i], places[i], last[i]
             why = ENDS_OFTEN if place in asked and self._churn.is_usual_end(place, seen, now) else GIVEN_UP
             if why == GIVEN_UP:
-                series = parse(name)
-                what = f"{reasons.subject(series)} on {series.host}"
-                events += self._silent(
-                    name, METRIC_SILENT, what, now, seen=seen, surprise=surprise[at], usual=usual[at]
-                )
-                if not self._exhausted(name, now):
+                events += self._silent(name, METRIC_SILENT, "", now, seen=seen, surprise=nats, usual=usual[i])
+                episode = state.episodes.get(name)
+                if episode is None or not (episode.expected or now - episode.start >= patience[i]):
                     continue
             if name in state.episodes.open:
                 events.append(self._give_up(name, now, why))
@@ -274,32 +272,41 @@ class Silence:
     ) -> list[EpisodeEvent]:
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
-        if episode is not None:
-            if episode.cause != cause:  # the next window opens an episode about the silence
-                self._state.end_run(episode)
-                return [self._state.episodes.close(name, now)]
+        opens = episode is None
+        if episode is None:
+            nan = math.nan
+            episode = Episode(
+                name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
+                "", part="silence",
+            )  # fmt: skip
+        elif episode.cause != cause:  # the next window opens an episode about the silence
+            self._state.end_run(episode)
+            return [self._state.episodes.close(name, now)]
+        if cause == METRIC_SILENT:
+            episode.silent_seconds = seconds  # there may be thousands, so their sentences are made when they are needed
+        else:
             episode.reason = reasons.silent(what, seconds, episode.typical, float(delay))
-            episode.score = episode.evidence = max(episode.score, float(surprise))
-            return [episode.event("update", now)] if episode.update_due(now) else []
-        nan = math.nan
-        episode = Episode(
-            name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
-            reasons.silent(what, seconds, float(usual), float(delay)), part="silence",
-        )  # fmt: skip
-        return [self._state.episodes.begin(episode, now)]
+        if opens:
+            return [self._state.episodes.begin(episode, now)]
+        episode.score = episode.evidence = max(episode.score, float(surprise))
+        return [episode.event("update", now)] if episode.update_due(now) else []
 
     def _exhausted(self, name: str, now: int) -> bool:
         episode = self._state.episodes.get(name)
         if episode is None:
             return False
-        host = np.array([self._state.hosts.index[host_of(name)]])
-        patience = self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p, host)
+        patience = self._patience(np.array([self._state.hosts.index[host_of(name)]]))
         return episode.expected or bool(now - episode.start >= patience[0])
+
+    def _patience(self, hosts: Ints | slice = slice(None)) -> Floats:
+        """How long a silence lasts before it is given up, by hosts, rows of the table, ms, `(n,)`."""
+        return self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p, hosts)
 
     def _give_up(self, name: str, now: int, why: str = GIVEN_UP) -> EpisodeEvent:
         episode = self._state.episodes.open[name]
         word = "expected" if episode.expected else why
-        episode.kind, episode.reason = "change", f"{episode.reason}, {word}"
+        episode.kind = "change"
+        episode.add_reason(f", {word}")
         return self._state.episodes.close(name, now)
 
 

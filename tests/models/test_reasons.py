@@ -1,11 +1,15 @@
 """Novelties in words."""
 
+import json
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.core.series import parse
 from models.detection import reasons
+from models.detection.episodes import Episode
 from models.univariate.univariate_state import FEATURES
 
 CPU = parse("gauge/vm-1//system.cpu.utilization")
@@ -112,3 +116,18 @@ def test_a_silence_says_what_would_have_been_normal() -> None:
 
 def test_long_templates_are_cut() -> None:
     assert len(reasons.short("x" * 1000)) == reasons.MOST_CHARACTERS
+
+
+def test_the_sentence_of_a_silent_metric_is_made_when_it_is_needed() -> None:
+    nan = math.nan
+    episode = Episode(
+        "gauge/vm-1/web/cpu", "metric silent", "silence", 0, 20, 20, 0, 0.98, nan, nan, "reports/window", ""
+    )
+    for seconds in (60.0, 70.0):
+        episode.silent_seconds = seconds
+    assert episode.reason == ""
+    wanted = "web cpu on vm-1 silent for 70 s, it reported in 98 % of windows"
+    assert json.loads(episode.dump())["reason"] == episode.event("update", 70_000).reason == wanted
+    episode.silent_seconds = 90.0
+    episode.add_reason(", given up")
+    assert episode.event("close", 90_000).reason == wanted.replace("70 s", "90 s") + ", given up"
