@@ -30,8 +30,11 @@ MOST_FILES = 10_000  # that are followed, and at most half of those that this pr
 MOST_NAMED = 100  # files that cannot be followed
 MOST_REMEMBERED = 50_000  # files that are not open
 CHECKED_BYTES = 256  # before the place at which a file was left
+SECONDS = 19  # characters of a time up to its seconds
 LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
-_ISO_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+# With its zone, never without one that it has: a host's name may follow.
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d| ?(?:UTC|GMT)| Z| [+-](?:0\d|1[0-4]):?(?:00|30|45))(?![\w:+-])"
+_ISO_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:{_ZONE})?+"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
 _RFC3164 = re.compile(
     r"(?:<(?P<pri>\d{1,3})>)?(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ "
@@ -311,9 +314,10 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
     """The canonical event of a line that was read at `now` (epoch ms).
 
     Time, service and level are taken from RFC 5424 and RFC 3164 headers or an ISO 8601 time at the beginning, else the
-    time is `now`, the service the file's name, the level what a word in the line says, else info. Times without a zone
-    are in `zone`, the machine's own where it is None. The message is the text behind a header of syslog, else the whole line:
-    its mask needs the time to see what else a logger wrote before the text.
+    time is `now`, the service the file's name, the level what a word in the line says, else info. Times without a zone,
+    or with the abbreviation of one other than UTC and GMT (IST is one of three), are in `zone`, the machine's own where it
+    is None. The message is the text behind a header of syslog, else the whole line: its mask needs the time to see what
+    else a logger wrote before the text.
     """
     parts = _header(line)
     text = parts.get("rest") or line
@@ -350,7 +354,8 @@ def _moment(text: str, now: int, zone: tzinfo | None) -> int | None:
 
 
 def _with_year(text: str, now: int, zone: tzinfo | None) -> int:
-    found = datetime.fromisoformat(text.replace(",", "."))
+    zoned = text[:SECONDS] + text[SECONDS:].replace(",", ".").replace(" ", "").replace("UTC", "Z").replace("GMT", "Z")
+    found = datetime.fromisoformat(zoned)
     return _nearest(found, now, zone) if found.tzinfo is None else round(found.timestamp() * 1000)
 
 

@@ -654,6 +654,23 @@ def test_times_without_a_zone_are_in_the_given_zone() -> None:
     assert log_event("2026-01-05 10:00:00 x", "a", "h", NOW, east)["@timestamp"] == "2026-01-05T08:00:00.000Z"
 
 
+@pytest.mark.parametrize("zone", ["Z", " Z", "UTC", " UTC", " GMT", "+0000", " +0000", " +00:00"])
+def test_a_zone_behind_a_time_is_honoured(zone: str) -> None:
+    east, time = timezone(timedelta(hours=2)), f"2026-01-05 07:59:56,250{zone}"
+    lines = {"[77] LOG:  text": "x", "LOG: text: more": "x", "host app[1]: text": "app"}
+    for rest, service in lines.items():
+        event = log_event(f"{time} {rest}", "/a/x.log", "h", NOW, east)
+        assert (event["@timestamp"], event["service.name"]) == ("2026-01-05T07:59:56.250Z", service)
+    assert log_event(f"[{time}] text", "a", "h", NOW, east)["@timestamp"] == "2026-01-05T07:59:56.250Z"
+
+
+@pytest.mark.parametrize("word", ["CET", "IST", "UTC+1", "UTCX", "-7000", "-12", "+"])
+def test_a_word_behind_a_time_that_is_no_certain_zone_is_none(word: str) -> None:
+    east = timezone(timedelta(hours=2))
+    event = log_event(f"2026-01-05 09:59:56 {word} [77] text", "a", "h", NOW, east)
+    assert event["@timestamp"] == "2026-01-05T07:59:56.000Z"
+
+
 BERLIN = ZoneInfo("Europe/Berlin")
 SET_BACK, SET_FORWARD = (datetime(2026, month, day, 1, tzinfo=UTC) for month, day in ((10, 25), (3, 29)))
 
