@@ -49,10 +49,8 @@ def adapt(settings: Settings, jobs: Mapping[str, Path], report: Report = silent)
     ServiceUnavailable
         Kafka does not answer.
     """
+    begun = check(settings, jobs)
     inputs = {job: topics.inputs_of(settings, job) for job in jobs}
-    begun = {job: where_it_goes_on(path) for job, path in jobs.items()}
-    for job, files in begun.items():
-        refuse_other_topics(settings.version, job, [line for _, _, lines in files for line in lines], inputs[job])
     for job, checkpoint in jobs.items():
         fitting = all(fits(line, inputs[job]) for _, _, lines in begun[job] for line in lines)
         batch = planned_batch(checkpoint)
@@ -61,6 +59,15 @@ def adapt(settings: Settings, jobs: Mapping[str, Path], report: Report = silent)
             plan_anew(job, settings.version, checkpoint, report)
         if not fitting:
             rewrite(settings, job, begun[job], inputs[job], report)
+
+
+def check(settings: Settings, jobs: Mapping[str, Path]) -> dict[str, list[tuple[Path, str, list[str]]]]:
+    """Where jobs go on, as `where_it_goes_on` has it. Raises InputError as `adapt` does; changes nothing, so the jobs may run."""
+    begun = {job: where_it_goes_on(path) for job, path in jobs.items()}
+    for job, files in begun.items():
+        inputs, lines = topics.inputs_of(settings, job), [line for _, _, own in files for line in own]
+        refuse_other_topics(settings.version, job, lines, inputs)
+    return begun
 
 
 def where_it_goes_on(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:

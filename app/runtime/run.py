@@ -158,6 +158,7 @@ def started_jobs(
     if "detect" in selection.names:
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
+    changed_topics.check(settings, checkpoints)  # before any topic is created
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
     changed_topics.adapt(settings, checkpoints, report)  # what is read no longer may be deleted
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)

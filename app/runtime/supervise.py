@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from app.core.ports import LOOPBACK
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.kafka import checkpoint_damage, data_loss, topics
+from app.kafka import changed_topics, checkpoint_damage, data_loss, topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import Heartbeats
 from app.runtime import state_server
@@ -157,6 +157,7 @@ def run_until_stopped(
             if waiting != reported:
                 report(waiting)
                 reported = waiting
+            changed_topics.check(own, selection.checkpoints(own))  # the other process may have another topics.prefix
             topics.create(own)
             services.begin()
             health.parent.alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from app.kafka.checkpoints import consumed_offsets, planned_batch
 from app.runtime import run
 from app.runtime.health import Health
 from app.runtime.jobs import selected
+from app.runtime.supervise import run_until_stopped
+from app.versions import locks
 from pipelines.errors import InputError
 
 KINDS = ("novelties", "incidents", "late", "dead-letters", "deliveries", "early")
@@ -193,3 +196,12 @@ def test_another_prefix_is_refused_before_its_topics_are_created(
         pass
     with pytest.raises(InputError, match=r"set topics\.prefix back"):
         run.index_to_end(None, settings)  # type: ignore[arg-type]
+
+
+def test_another_prefix_is_refused_while_another_process_runs_the_jobs(tmp_path: Path) -> None:
+    """No broker answers there: an error about Kafka would show that topics were to be created."""
+    nowhere = {"bootstrap_servers": "127.0.0.1:1"}
+    settings = settings_of(tmp_path, topics={"prefix": "kappa."}, kafka=nowhere)
+    write(settings.checkpoint("correlate"), 5, {"novelties": {"0": 40}})
+    with locks.only_here(settings, ["correlate"]), pytest.raises(InputError, match=r"set topics\.prefix back"):
+        run_until_stopped(settings, selected(["correlate"]), threading.Event(), follow=True)
