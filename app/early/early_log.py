@@ -49,13 +49,12 @@ class EarlyLog:
             self._begin()
 
     def _begin(self) -> None:
-        """Take in all of `early`; go on with the incidents since the oldest alarm that waits, and with the latest watermark messages."""
+        """Take in all of `early`; go on with all incidents, as one that an alarm was confirmed by may be open, and the latest watermark messages."""
         end = self._consumer.end_offsets([self._own])[self._own]
         begin = self._consumer.beginning_offsets([self._own])[self._own]
         for record in records_to(self._settings, self._consumer, self._own, begin, end):
             self._take_alarm(record)
-        waits = [waiting.appended for waiting in self.settlement.waiting.values()]
-        since = {part: min(waits, default=wall_clock()) for part in self._partitions("incidents")}
+        since = dict.fromkeys(self._partitions("incidents"), 0)
         since |= {part: wall_clock() - WATERMARKS_BACK_MS for part in self._partitions("novelties")}
         self._consumer.assign([self._own, *since])
         self._consumer.seek(self._own, end)
