@@ -36,6 +36,7 @@ MOST_CHANGES = 1_000  # that are remembered, the latest to come
 MOST_CALLS = 10_000
 MOST_SHOWN = 3  # changes among the causes of an incident
 LEADS, JOINS = 0.05, 0.5
+SCALING = "scaling"
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Announced:
                         found = as_cause(change, cause, chance, name in own[place])
                         latest[name, change.change] = Candidate(chance, place, found)
         likely = [one for one in latest.values() if one.chance <= JOINS]
-        return sorted(likely, key=lambda c: (c.place, c.chance, c.cause.service, c.cause.host))[:MOST_SHOWN]
+        return sorted(likely, key=order)[:MOST_SHOWN]
 
     def _chance(self, names: int, moments: Sequence[int], at: int, before: int) -> float:
         """The probability that some change of so many names, made at these moments, lies as close before a moment as `at` does, by chance."""
@@ -132,6 +133,12 @@ class Announced:
         """The inverse of `dump`."""
         changes = [(came, parsed(AnnouncedChange, change)) for came, change in data["changes"]]
         return cls(data["since"], changes, [(caller, callee) for caller, callee in data["calls"]])
+
+
+def order(one: Candidate) -> tuple[int, bool, bool, float, str, str]:
+    """Sorts changes: of those that lead a scaling is the last, as it may be a part of what another one has begun."""
+    cause, leads = one.cause, one.chance <= LEADS
+    return one.place, not leads, leads and cause.metric == SCALING, one.chance, cause.service, cause.host
 
 
 def last_of_each_kind(changes: Iterable[AnnouncedChange], before: int) -> list[AnnouncedChange]:

@@ -16,7 +16,7 @@ from models.stats.interval_distance import BORDER, in_widths
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
-HAPPENED = {"silence": "missing", "new": "new"}  # to a metric, which has no value to be unusual
+HAPPENED = {"silence": "missing", "new": "new"}  # to a metric, or lines, that have no value to be unusual
 
 
 @dataclass
@@ -158,8 +158,13 @@ def suspect_of(member: Member) -> Suspect:
     called = next((callee for _, callee in calls_of(found.metric)), found.service)
     if member.kind == "silence" and member.series.startswith("host/"):
         went = f"host {found.host} is silent"
-    elif found.metric and member.kind in HAPPENED:
+    elif member.kind == "silence" and not (found.metric or found.level):
+        went = f"the log of {found.host} is silent"
+    elif member.kind in HAPPENED and found.metric:
         went = f"{member.what} of {called or found.host} is {HAPPENED[member.kind]}"
+    elif member.kind in HAPPENED and found.level:
+        lines = f"{member.what} of a template" if found.template_id else member.what
+        went = f"{lines} of {called or found.host} are {HAPPENED[member.kind]}"
     else:
         went = "" if metric else f"{member.what} of {called or found.host}: {member.kind}"
     return Suspect(found.host, called, member.what, member.start, member.strength, member.delay, member.series, went)

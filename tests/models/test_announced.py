@@ -82,8 +82,8 @@ def test_the_scaling_of_its_own_rollout_does_not_hide_a_deployment() -> None:
     scaled = [AnnouncedChange(DEPLOYED.at + 10_000 * n, "scaling", "cart", comment=f"to {n}") for n in (1, 2, 3)]
     found = [cause for cause in incidents(DEPLOYED, *scaled)[0].causes if cause.kind == "change"]
     assert [(cause.metric, cause.onset) for cause in found] == [
-        ("scaling", scaled[-1].at),
         ("deployment", DEPLOYED.at),
+        ("scaling", scaled[-1].at),
     ]
 
 

@@ -145,6 +145,20 @@ def test_what_has_no_measure_counts_as_the_border_and_is_told_by_its_kind() -> N
     assert (cause.host, cause.score, cause.why) == ("vm-003", 1.0, "host vm-003 is silent")
 
 
+@pytest.mark.parametrize(
+    ("series", "kind", "why"),
+    [
+        ("logs/vm-003/web/error", "silence", "error lines of web are missing"),
+        ("template/vm-003//info/0123456789abcdef", "silence", "info lines of a template of vm-003 are missing"),
+        ("template/vm-003/web/info/0123456789abcdef", "new", "info lines of a template of web are new"),
+        ("logs/vm-003//", "silence", "the log of vm-003 is silent"),
+    ],
+)
+def test_lines_that_are_missing_or_new_are_called_so_as_a_cause(series: str, kind: str, why: str) -> None:
+    (opened, *_) = incidents_of((episode_event(series, 5, kind=kind, part="silence"),))
+    assert opened.causes[0].why == why
+
+
 @pytest.mark.parametrize(("kind", "word"), [("silence", "missing"), ("new", "new")])
 def test_a_metric_that_is_missing_or_new_is_called_so_as_a_cause(kind: str, word: str) -> None:
     (opened, *_) = incidents_of((episode_event("gauge/vm-003/web/cpu", 5, kind=kind),))
