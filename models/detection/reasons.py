@@ -222,14 +222,17 @@ def lines_in(series: Series) -> str:
 
 
 def silent(what: str, seconds: float, usual: float, delay: float = 0.0) -> str:
-    """A host or metric that has stopped reporting; before, it did in the share `usual` of the windows.
+    """A host or metric that has stopped reporting; before, it did in the share `usual` of the windows
+    outside of silences that were reported: these are not learnt.
 
     `delay` is by how many seconds records of the host are late that are refused; negative if they are ahead of time, 0 if there are none.
     """
     late = f"{duration(delay)} late, by its clock or on the way"
     ahead = f"{duration(-delay)} ahead of time, by its clock"
     refused = f"; what it sends is refused: {late if delay > 0 else ahead}" if delay else ""
-    return f"{what} silent for {duration(seconds)}, it reported in {percent(usual)} of windows{refused}"
+    return (
+        f"{what} silent for {duration(seconds)}, it reported in {percent(usual)} of windows outside of outages{refused}"
+    )
 
 
 def new_template(series: Series, template: str | None) -> str:

@@ -111,7 +111,10 @@ def test_probabilities_are_never_rounded_to_certainty(probability: float, text: 
 
 
 def test_a_silence_says_what_would_have_been_normal() -> None:
-    assert reasons.silent("host vm-1", 80, 0.98) == "host vm-1 silent for 80 s, it reported in 98 % of windows"
+    assert (
+        reasons.silent("host vm-1", 80, 0.98)
+        == "host vm-1 silent for 80 s, it reported in 98 % of windows outside of outages"
+    )
 
 
 def test_long_templates_are_cut() -> None:
@@ -126,7 +129,7 @@ def test_the_sentence_of_a_silent_metric_is_made_when_it_is_needed() -> None:
     for seconds in (60.0, 70.0):
         episode.silent_seconds = seconds
     assert episode.reason == ""
-    wanted = "web cpu on vm-1 silent for 70 s, it reported in 98 % of windows"
+    wanted = "web cpu on vm-1 silent for 70 s, it reported in 98 % of windows outside of outages"
     assert json.loads(episode.dump())["reason"] == episode.event("update", 70_000).reason == wanted
     episode.silent_seconds = 90.0
     episode.add_reason(", given up")
