@@ -14,7 +14,11 @@ from models.core.series import parse
 from models.records.records import INFO, EarlyAlarm
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
-MOST_NAMES = 8
+MOST_NAMES, MOST_IN_TITLE, LONGEST_IN_TITLE = (
+    8,
+    3,
+    40,
+)  # names; characters of each in a title, which shows its reason as well
 URGENT = ("KappaBehind", "KappaUnhealthy", "KappaViolation")
 EARLY_ALERT = "KappaEarly"
 BEGUN = {"open": "new", "update": "worse", "close": "over"}
@@ -88,8 +92,9 @@ def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: s
 
 def with_status(note: Notification, status: str) -> Notification:
     """The notification of an incident with a status, which its title says."""
-    head = f"[{note.severity}] {BEGUN[status]}: {note.kind} on {_some(note.hosts, note.affected) or 'the fleet'}"
-    return replace(note, status=status, title=f"{head}: {note.reason}"[:LONGEST_TITLE])
+    shown = [cut(one, LONGEST_IN_TITLE) for one in note.hosts[:MOST_IN_TITLE]]
+    head = f"[{note.severity}] {BEGUN[status]}: {note.kind} on {_some(shown, note.affected) or 'the fleet'}"
+    return replace(note, status=status, title=cut(f"{head}: {note.reason}", LONGEST_TITLE))
 
 
 def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
@@ -103,7 +108,7 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
         severity=INFO,
         kind=EarlyAlarm.KIND,
         version=alarm.version,
-        title=f"[early] {reason}"[:LONGEST_TITLE],
+        title=cut(f"[early] {reason}", LONGEST_TITLE),
         text="\n".join(lines)[:LONGEST_TEXT],
         hosts=(printable(found.host),),
         services=(printable(found.service),) if found.service else (),
@@ -127,7 +132,7 @@ def about_kappa(key: str, status: str, alertname: str, text: str, start: int, no
         severity=severity,
         kind="pipeline",
         version="",
-        title=f"[{severity}] kappa, {BEGUN[status]}: {text}"[:LONGEST_TITLE],
+        title=cut(f"[{severity}] kappa, {BEGUN[status]}: {text}", LONGEST_TITLE),
         text=text,
         hosts=(),
         services=(),
@@ -165,10 +170,15 @@ def inert(text: str) -> str:
     return "\n".join(printable(line) for line in text.translate(INERT).split("\n"))
 
 
+def cut(text: str, most: int) -> str:
+    """A text of at most `most` characters, which shows where something was left out."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def _some(names: Sequence[str], count: int) -> str:
     """The first names, and how many more there are of `count` in all; empty without names."""
     shown = names[:MOST_NAMES]
-    more = f" and {count - len(shown)} more" if shown and count > len(shown) else ""
+    more = f" and {count - len(shown):,} more" if shown and count > len(shown) else ""
     return ", ".join(shown) + more
 
 

@@ -46,7 +46,7 @@ from app.notify.channels.http_client import retry_after
 from app.notify.channels.kinds import opened
 from app.notify.incident import LogPlace
 from app.notify.links import Links
-from app.notify.notification import Notification, of_alarm, of_incident, trial
+from app.notify.notification import LONGEST_TITLE, Notification, of_alarm, of_incident, trial
 from app.notify.outbox import MOST_WAITING, Outbox, Waiting
 from models.records.records import Delivery
 from models.rules.runbook import Runbook
@@ -369,10 +369,18 @@ def test_what_becomes_worse_while_it_is_sent_is_worse_in_its_title_too(receiver:
 def test_hosts_that_a_record_does_not_name_are_counted() -> None:
     hosts = [f"web-{n}" for n in range(500)]
     sent = note(1, hosts=hosts, affected=812)
-    assert "web-7 and 804 more: " in sent.title and "hosts: web-0" in sent.text and "804 more" in sent.text
+    assert "web-2 and 809 more: " in sent.title and "hosts: web-0" in sent.text and "804 more" in sent.text
     assert labels_of(sent)["host"].endswith("web-9,+802") and sent.affected == 812
     for affected in (None, "812", True, -1, 3, 10**30, 2.5):
         assert note(1, hosts=hosts, affected=affected).affected == 500
+
+
+def test_a_title_shows_its_reason_however_long_names_are_and_where_it_was_cut() -> None:
+    hosts = [f"{'x' * 240}-{n}" for n in range(9)]
+    sent = note(1, hosts=hosts, affected=12_345, reason="too full")
+    assert sent.title.endswith(f"{'x' * 39}…, {'x' * 39}… and 12,342 more: too full")
+    long = note(1, reason="y" * 500).title
+    assert len(long) == LONGEST_TITLE and long.endswith("yyy…")
 
 
 def test_the_end_of_what_a_channel_refused_is_not_sent_to_it(receiver: Receiver) -> None:
