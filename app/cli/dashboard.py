@@ -14,7 +14,7 @@ from app.core.settings import load
 
 def dashboard(
     config: Config = None,
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8501,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
     host: Annotated[
         str,
         typer.Option(

@@ -21,8 +21,10 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 from support.recording_server import server_that
+from typer.testing import CliRunner
 from websockets.sync.client import connect
 
+from app.cli import main
 from app.cli.output import with_json_keys
 from app.core.ports import free_port, port_is_free
 from app.core.settings import (
@@ -424,3 +426,9 @@ def session_in(message: bytes | str) -> str:
     """The id of the session that a message of Streamlit begins; empty for another message."""
     forward = ForwardMsg.FromString(message)
     return str(forward.new_session.initialize.session_id)
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536"])
+def test_a_port_that_there_is_none_of_is_refused(port: str) -> None:
+    found = CliRunner().invoke(main.app, ["dashboard", "--port", port])
+    assert found.exit_code == 2 and "'--port'" in found.output
