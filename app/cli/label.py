@@ -55,7 +55,11 @@ def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], i
     The series are those of all its episodes, as far as it lists them and a label has room. Raises InputError if the incident is not there, or no
     label can be about it.
     """
-    source = incident_document(settings, incident)
+    try:
+        source = incident_document(settings, incident)
+    except (InputError, ServiceUnavailable) as error:
+        msg = f"{error}; or name the series with --series"
+        raise type(error)(msg) from error
     listed = source["novelty"].get("episodes") or []
     asked = listed[:MOST_SERIES]
     found = documents(settings, "novelties", asked, ["novelty.series"]) if asked else {}
@@ -103,7 +107,7 @@ def incident_document(settings: Settings, incident: str) -> Mapping[str, Any]:
     if incident not in found:
         msg = (
             f"version {settings.version} has no incident {incident} in Elasticsearch; see its id in `kappa watch --lines` or "
-            "on the dashboard, name another --version, or name the series with --series"
+            "on the dashboard, or name another --version"
         )
         raise InputError(msg)
     return found[incident]
@@ -116,7 +120,7 @@ def documents(
 
     Raises ServiceUnavailable if Elasticsearch does not answer.
     """
-    from elastic_transport import TransportError
+    from elastic_transport import TlsError, TransportError
     from elasticsearch import ApiError
 
     from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
@@ -134,7 +138,8 @@ def documents(
         from pipelines.elasticsearch.refusals import no_answer, refusal  # loads Elasticsearch's client
 
         what = refusal(error) if isinstance(error, ApiError) else no_answer(error)
-        msg = f"Elasticsearch at {settings.elasticsearch.url} {what}, or name the series with --series"
+        what += "" if isinstance(error, ApiError | TlsError) else ": see whether it runs, and check elasticsearch.url"
+        msg = f"Elasticsearch at {settings.elasticsearch.url} {what}"
         raise ServiceUnavailable(msg) from error
     finally:
         client.close()

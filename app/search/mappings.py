@@ -230,7 +230,7 @@ def versions(client: Elasticsearch) -> set[str]:
         answer = client.options(ignore_status=404).indices.get_index_template(name=PREFIX + "*")
     except (ApiError, TransportError) as error:
         what = "list the index templates"
-        raise not_done(what, "*", error) from error
+        raise not_done(what, "", error) from error
     names = [t["name"] for t in answer.body.get("index_templates", [])]
     return {version_of(name) for name in names} - {""}
 
@@ -261,9 +261,10 @@ def policy(retention_days: int) -> dict[str, Any]:
 
 
 def not_done(what: str, version: str, error: Exception) -> ServiceUnavailable:
-    """A foreign error as ours, in one line."""
+    """A foreign error as ours, in one line; `version` is empty where it is about all of them."""
+    of = f" of version {version}" if version else ""
     if isinstance(error, ApiError):
-        return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: it {refusal(error)}")
+        return ServiceUnavailable(f"Elasticsearch: cannot {what}{of}: it {refusal(error)}")
     lines = str(error).splitlines()
     first = lines[0] if lines else type(error).__name__
-    return ServiceUnavailable(f"Elasticsearch: cannot {what} of version {version}: {first}; check elasticsearch.url")
+    return ServiceUnavailable(f"Elasticsearch: cannot {what}{of}: {first}; check elasticsearch.url")

@@ -56,7 +56,7 @@ def refuse_old_names(client: Elasticsearch) -> None:
         old = old_indices(client)
     except (ApiError, TransportError) as error:
         what = "look for indices of early builds"
-        raise not_done(what, "*", error) from error
+        raise not_done(what, "", error) from error
     if old:
         names = ", ".join(old[:SHOWN_NAMES]) + (", ..." if len(old) > SHOWN_NAMES else "")
         msg = (
@@ -81,7 +81,7 @@ def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[st
         return {PREFIX + name: copy(client, name, report) for name in old}
     except (ApiError, TransportError) as error:
         what = "rename the indices"
-        raise not_done(what, "*", error) from error
+        raise not_done(what, "", error) from error
 
 
 def copy(client: Elasticsearch, name: str, report: Report) -> int:

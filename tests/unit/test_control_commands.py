@@ -16,7 +16,7 @@ from app.core.settings import Settings, load
 from app.versions.pinned_configuration import configuration_of, model_settings
 from models.detection.silence import log_of
 from models.records.labels import MOST_BYTES, is_label, is_name
-from pipelines.errors import InputError
+from pipelines.errors import InputError, ServiceUnavailable
 
 SERIES = """gauge/db-1//cpu.load
 gauge/db-1/pg/disk.used{device=sda}
@@ -175,6 +175,18 @@ def test_a_label_has_the_series_of_all_episodes_of_an_incident_each_once() -> No
     shown, members = ["host/a", "host/b"], ["host/b", "host/c", "host/a", "logs/d//error", "host/c"]
     assert label_command.series_of(shown, members) == (["host/a", "host/b", "host/c", "logs/d//error"], 0)
     assert label_command.series_of(shown, []) == (shown, 0)
+
+
+def test_only_a_label_is_advised_to_name_series_where_elasticsearch_does_not_answer(tmp_path: Path) -> None:
+    settings = load(settings_with(tmp_path, '[elasticsearch]\nurl = "http://127.0.0.1:1"'))
+    why = "Elasticsearch at http://127.0.0.1:1 does not answer (ConnectionError): see whether it runs, and check elasticsearch.url"
+    for asked, rest in (
+        (label_command.incident_document, ""),
+        (label_command.whole_incident, "; or name the series with --series"),
+    ):
+        with pytest.raises(ServiceUnavailable) as refused:
+            asked(settings, "abc")
+        assert str(refused.value) == why + rest
 
 
 def test_a_label_of_a_large_incident_says_how_many_episodes_have_no_place() -> None:
