@@ -15,6 +15,7 @@ from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings, load
 from app.core.timestamps import milliseconds
 from app.core.user_name import user_name
+from models.core.wording import counted
 from models.records.records import CHANGE_KINDS, MAX_NAME, MOST_TEXT, ChangeMade, Topology
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
@@ -60,7 +61,7 @@ def topology(
     if as_json:
         print_json({"calls": len(calls), "written": not dry_run})
         return
-    print_line(f"{'would announce' if dry_run else 'announced'}: {len(calls)} calls")
+    print_line(f"{'would announce' if dry_run else 'announced'}: {counted(len(calls), 'call')}")
 
 
 def change_record(

@@ -20,6 +20,7 @@ from app.core.secrets import is_secret
 from app.core.server_files import check_files
 from app.core.settings import DEFAULT_FILE, Settings, dotted_names, file_in_use, load, problems
 from models.core.series import parse
+from models.core.wording import counted
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
 
@@ -81,7 +82,9 @@ def check_rules(
         f"the settings are valid: {file or f'no {DEFAULT_FILE} in this folder'}, the environment and the defaults"
     )
     columns = ["rule", "does", "when", "series", "such as"]
-    print_table(f"{len(answer['rules'])} rules, {answer['series']} series ({answer['from']})", columns, rows(answer))
+    print_table(
+        f"{counted(len(answer['rules']), 'rule')}, {answer['series']} series ({answer['from']})", columns, rows(answer)
+    )
     if answer["channels"]:
         print_line(
             f"channels that can be used: {', '.join(answer['channels'])}; `kappa notify test CHANNEL` sends a message"
@@ -209,6 +212,6 @@ def rows(answer: dict[str, Any]) -> list[list[Cell]]:
     """An answer as the rows of a table."""
     found = []
     for rule in answer["rules"]:
-        matches = f"{rule['matches']} on {rule['hosts']} hosts" if answer["series"] else "not known"
+        matches = f"{rule['matches']} on {counted(rule['hosts'], 'host')}" if answer["series"] else "not known"
         found.append([rule["title"], rule["does"], rule["when"], matches, rule["examples"]])
     return found

@@ -12,6 +12,7 @@ from app.core.errors import SettingsError
 from app.core.settings import Settings, load
 from app.doctor.finding import Finding, Status
 from app.versions import serving
+from models.core.wording import counted
 from pipelines.errors import InputError
 
 
@@ -54,6 +55,6 @@ def show(found: list[Finding], *, every: bool) -> None:
     shown = [one for one in found if every or one.status is not Status.OK]
     rows = [[one.status.name.lower(), one.check, one.found, one.wanted, one.advice] for one in shown]
     counts = ", ".join(f"{sum(one.status is status for one in found)} {status.name.lower()}" for status in Status)
-    print_table(f"{len(found)} findings: {counts}", ["status", "check", "found", "wanted", "do"], rows)
+    print_table(f"{counted(len(found), 'finding')}: {counts}", ["status", "check", "found", "wanted", "do"], rows)
     if not shown:
         print_line("nothing unsafe was found")

@@ -7,6 +7,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, report
 from app.core.settings import load
+from models.core.wording import counted
 
 indices_app = typer.Typer(help="Indices in Elasticsearch.", no_args_is_help=True)
 
@@ -26,4 +27,4 @@ def rename_indices(config: Config = None, as_json: Json = False) -> None:
     if as_json:
         print_json(made)
         return
-    print_line(f"{len(made)} indices renamed, {sum(made.values())} documents")
+    print_line(f"renamed: {counted(len(made), 'index', 'indices')} with {counted(sum(made.values()), 'document')}")

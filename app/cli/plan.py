@@ -10,6 +10,7 @@ import typer
 from app.cli.connection import Config
 from app.cli.output import Json, print_json, print_table
 from app.core.settings import load
+from models.core.wording import counted
 
 WORDS = {
     "memory": "memory in all, without Kafka and Elasticsearch",
@@ -56,7 +57,9 @@ def plan(
         return
     rows = [[words, f"{getattr(found, name) / GIB:,.2f} GiB"] for name, words in WORDS.items()]
     print_table(
-        f"{series:,} series of {hosts:,} hosts", ["what", "how much"], [*rows, ["cores", f"{found.cores:,.1f}"]]
+        f"{series:,} series of {counted(hosts, 'host')}",
+        ["what", "how much"],
+        [*rows, ["cores", f"{found.cores:,.1f}"]],
     )
     for warning in found.warnings:
         typer.echo(f"over a limit: {warning}", err=True)

@@ -15,6 +15,7 @@ from app.core.settings import Settings
 from app.core.timestamps import LAST_MS, iso
 from app.versions import serving
 from models.core.printable import printable
+from models.core.wording import counted
 from models.records.records import QuarantinedRecord
 from models.records.schema import plain
 from pipelines.errors import InputError
@@ -40,7 +41,9 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
         print_json({"quarantine": [described(known, one) for one in found], "kept": known.kept})
         return
     title = (
-        f"quarantine: {len(found)} records, {known.kept} of them not appended again" if found else "quarantine: empty"
+        f"quarantine: {counted(len(found), 'record')}, {known.kept} of them not appended again"
+        if found
+        else "quarantine: empty"
     )
     print_table(title, COLUMNS, [row(known, one) for one in found])
 

@@ -12,6 +12,7 @@ from app.cli.output import Json, print_json, print_table
 from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.versions import serving
+from models.core.wording import counted
 from pipelines.errors import ServiceUnavailable
 
 SHOWN_CHARACTERS = 100  # of a sample: a row is a line or two
@@ -31,7 +32,9 @@ def refused(
         print_json({"version": settings.version, "refused": total, "reasons": reasons})
         return
     rows = [row(one) for one in reasons]
-    print_table(f"version {settings.version}: {total:,} records refused in {hours:g} hours", COLUMNS, rows)
+    print_table(
+        f"version {settings.version}: {counted(total, 'record')} refused in {counted(hours, 'hour')}", COLUMNS, rows
+    )
 
 
 def reasons_of(settings: Settings, length: timedelta) -> tuple[int, list[dict[str, Any]]]:

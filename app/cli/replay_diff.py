@@ -14,6 +14,7 @@ from app.core.settings import load
 from app.core.timestamps import iso, milliseconds
 from app.versions import replay_manifest
 from app.versions.replay_manifest import RESULT_KINDS
+from models.core.wording import counted
 
 Version = Annotated[str, typer.Argument(help="A version: `live`, or the name that a replay was given.")]
 
@@ -74,8 +75,8 @@ def show(found: Mapping[str, Any]) -> None:
         [[k, *(str(counts[k][c]) for c in COUNTS)] for k in RESULT_KINDS],
     )
     print_line(
-        f"{span['compared']} windows from {iso(span['from'])} to {iso(span['to'])}; not compared: "
-        f"{span['left_outside']} windows that {names['left']} has beside them, {span['right_outside']} of {names['right']}"
+        f"{counted(span['compared'], 'window')} from {iso(span['from'])} to {iso(span['to'])}; not compared: "
+        f"{counted(span['left_outside'], 'window')} that {names['left']} has beside them, {span['right_outside']} of {names['right']}"
     )
     for line in warnings(found):
         print_line(line)

@@ -19,6 +19,7 @@ from app.core.settings import Settings, load
 from app.core.timestamps import iso, milliseconds, wall_clock
 from app.core.user_name import user_name
 from app.versions import serving
+from models.core.wording import counted
 from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
 from models.rules.check import effects, selected, times
 from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
@@ -102,7 +103,9 @@ def carried_out(
         print_json({"written": 0 if dry_run else len(changing), "rules": rows, **counts})
         return
     word = "would write" if dry_run else "wrote"
-    print_table(f"{word} {len(changing)} of {len(differences)} rules", ["", "rule", "is", "was"], shown(differences))
+    print_table(
+        f"{word} {len(changing)} of {counted(len(differences), 'rule')}", ["", "rule", "is", "was"], shown(differences)
+    )
 
 
 @rules_app.command("incident")
@@ -143,11 +146,11 @@ def incident(
     unshown = label.unshown(found) if what == MUTE else 0
     if unshown:
         report(
-            f"the rules are about the {len(of['series'])} series that the incident shows, not those of its other {unshown} episodes: "
+            f"the rules are about the {len(of['series'])} series that the incident shows, not those of {counted(unshown, 'further episode')}: "
             "write rules for these into a file for `kappa rules apply`"
         )
     if left_out:
-        report(f"{left_out} rules are left out: the names that they are about are too long for a pattern")
+        report(f"left out: {counted(left_out, 'rule')} about names that are too long for a pattern")
     changing = [one for one in differences if one.word != SAME]
     carried_out(settings, differences, changing, dry_run, as_json, left_out=left_out)
 
@@ -165,7 +168,9 @@ def list_rules(config: Config = None, as_json: Json = False) -> None:
         return
     columns = ["rule", "series", "does", "when", "written", "by"]
     rows = [[one[name] for name in ("name", "series", "does", "when", "written", "author")] for one in found]
-    print_table(f"{len(found)} rules of the log, {len(settings.control.rules)} of the settings", columns, rows)
+    print_table(
+        f"{counted(len(found), 'rule')} of the log, {len(settings.control.rules)} of the settings", columns, rows
+    )
 
 
 @rules_app.command("show")
@@ -237,7 +242,7 @@ def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Di
         found.append(Difference(word, record["name"], record, "" if before is None else before.rule))
     new = sum(one.word == NEW for one in found)
     if new > rules.room:
-        msg = f"{new} rules more than the {MOST_RULES - rules.room} that are there; wanted at most {MOST_RULES} in all: remove some first"
+        msg = f"{counted(new, 'rule')} more than the {MOST_RULES - rules.room} that are there; wanted at most {MOST_RULES} in all: remove some first"
         raise InputError(msg)
     return found
 

@@ -27,6 +27,7 @@ from app.core.report import Report
 from app.core.timestamps import iso
 from models.core.formulas import as_text
 from models.core.parameters import DetectorParameters
+from models.core.wording import counted
 from models.detection.host_score import HostParameters
 from models.detection.table_score import RowAnswer, TableScorer
 
@@ -183,8 +184,8 @@ def title(made: dict[str, Any]) -> str:
     """The title of the table of novelties."""
     more = made["novelties"] - len(made["first_novelties"])
     cut = f", {more:,} more not shown" if more else ""
-    found = "1 novelty" if made["novelties"] == 1 else f"{made['novelties']:,} novelties"
-    totals = f"{found} in {made['rows']:,} rows, {made['scored']:,} of them scored{cut}"
+    found = counted(made["novelties"], "novelty", "novelties")
+    totals = f"{found} in {counted(made['rows'], 'row')}, {made['scored']:,} of them scored{cut}"
     return f"{totals} -> {made['out']}"
 
 

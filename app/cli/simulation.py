@@ -16,6 +16,7 @@ from app.kafka import topics
 from app.kafka.connection import client_options
 from app.simulator import SimulatorSettings, document, simulate, write
 from app.simulator.publish import Target, to_kafka
+from models.core.wording import counted
 from pipelines.errors import InputError
 
 
@@ -82,7 +83,7 @@ def answer(made: dict[str, Any], seconds: float, where: str) -> dict[str, Any]:
     events = counts["telemetry"] + counts["logs"]
     episodes = len(made["records"])
     return {
-        "summary": f"{events} events, {episodes} labelled episodes in {seconds:.1f} s -> {where}",
+        "summary": f"{counted(events, 'event')}, {counted(episodes, 'labelled episode')} in {seconds:.1f} s -> {where}",
         "events": events,
         "episodes": episodes,
         "seconds": round(seconds, 2),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output import Json, print_json, print_table, rows_on_stdout
+from models.core.wording import counted
 
 SHOWN = 20  # templates in the table, the most frequent first
 
@@ -36,5 +37,5 @@ def templates(
     shown = counts.templates()
     rows = [[f"{t['lines']:,}", t["template_id"], t["template"]] for t in shown[:SHOWN]]
     most = f", the {SHOWN} most frequent" if len(shown) > SHOWN else ""
-    title = f"{len(shown):,} templates in {counts.lines:,} lines of {file} -> {out_file}{most}"
+    title = f"{counted(len(shown), 'template')} in {counted(counts.lines, 'line')} of {file} -> {out_file}{most}"
     print_table(title, ["lines", "id", "template"], rows)

@@ -18,6 +18,7 @@ from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options
 from app.kafka.topics import Topic, alter_command, wanted
 from app.versions.start_position import checkpoint_home
+from models.core.wording import counted
 from pipelines.errors import InputError, ServiceUnavailable
 
 WAIT_MS = 5_000
@@ -116,7 +117,7 @@ def rights_of(about: Mapping[str, Any]) -> frozenset[str] | None:
 
 def brokers(settings: Settings, state: KafkaState) -> list[Finding]:
     """Version and number of brokers."""
-    text = f"{state.brokers} brokers, version {'.'.join(map(str, state.version)) or 'unknown'}"
+    text = f"{counted(state.brokers, 'broker')}, version {'.'.join(map(str, state.version)) or 'unknown'}"
     found = [ok("Kafka", f"{settings.kafka.bootstrap_servers} answers: {text}")]
     if state.version and state.version < OLDEST:
         found.append(warning("Kafka", text, "2.8 or newer", "upgrade: older ones have no ids of topics"))
@@ -135,7 +136,7 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
         return [danger(check, "is missing, or may not be described", "it", f"{make}; check the user's rights")]
     found: list[Finding] = []
     if len(state.partitions) != topic.partitions:
-        text = f"{len(state.partitions)} partitions"
+        text = counted(len(state.partitions), "partition")
         found.append(
             danger(check, text, str(topic.partitions), "set topics.* to what it has; see docs/replay.md to add some")
         )
@@ -185,7 +186,7 @@ def topic_findings(settings: Settings, topic: Topic, state: TopicState | None) -
                 "grant it; see docs/security.md",
             )
         )
-    return found or [ok(check, f"{len(state.partitions)} partitions, {copies} copies")]
+    return found or [ok(check, f"{counted(len(state.partitions), 'partition')}, {counted(copies, 'copy', 'copies')}")]
 
 
 def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[str, str]) -> list[Finding]:
@@ -286,7 +287,7 @@ def arrivals(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding
             "behind: synchronise the clocks of all machines (NTP)"
         )
         found.append(warning("heartbeats", f"no record of the last 90 s in {listed(old)}", "one a minute", advice))
-    return found or [ok("heartbeats", f"recent in {len(newest)} partitions; clocks agree")]
+    return found or [ok("heartbeats", f"recent in {counted(len(newest), 'partition')}; clocks agree")]
 
 
 def lags(settings: Settings, state: KafkaState, now_ms: int) -> list[Finding]:
@@ -328,10 +329,10 @@ def lag_finding(settings: Settings, job: str, left: UnreadRecords, at_ms: int | 
     """What a lag means: days until retention deletes what has not been read."""
     check = f"lag of {job}"
     if left.count == 0 or at_ms is None or left.kept_ms == float("inf"):
-        return ok(check, f"{left.count:,} records")
+        return ok(check, counted(left.count, "record"))
     kept = left.kept_ms / HOUR_MS
     hours = kept - (now_ms - at_ms) / HOUR_MS
-    text = f"{left.count:,} records; {max(0.0, hours) / 24:.1f} days until {left.topic} deletes the oldest"
+    text = f"{counted(left.count, 'record')}; {max(0.0, hours) / 24:.1f} days until {left.topic} deletes the oldest"
     longer = alter_command(settings, left.topic, f"retention.ms={2 * left.kept_ms:.0f}")
     advice = f"start the job, or keep records longer: {longer}"
     if hours < SAFE_HOURS:

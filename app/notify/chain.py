@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.timestamps import is_due
+from models.core.wording import counted
 
 ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
@@ -86,7 +87,7 @@ class ChainAlerts:
         # Each says how many there are in all.
         kept = max((number(one, "quarantined") for one in state.health), default=0)
         if kept:
-            found[QUARANTINE] = f"{kept:.0f} records are in quarantine: `kappa quarantine list`"
+            found[QUARANTINE] = f"in quarantine: {counted(int(kept), 'record')}, see `kappa quarantine list`"
         violations = sum(
             number(one, "violations", "count") - number(one, "violations", "accepted") for one in state.health
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from app.core.timestamps import is_due
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.routes import Routes
+from models.core.wording import counted
 
 MINUTE_MS = 60_000
 
@@ -42,7 +43,7 @@ class Escalation:
         if route is None or minutes is None or known:
             return
         channels = tuple(name for name in route.escalate_to if name in self._routes.notify.channels)
-        due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {minutes:g} minutes")
+        due = Due(key, incident, place, channels, f"{why}: nobody acknowledged it within {counted(minutes, 'minute')}")
         after_ms = int(minutes * MINUTE_MS)
         self._waiting[key, why] = (at_ms + after_ms, after_ms, due)
 

@@ -13,6 +13,7 @@ from app.core.notify_settings import NotifySettings
 from app.notify.incident import ReadIncident
 from models.core.printable import printable
 from models.core.series import labels_of, parse
+from models.core.wording import counted
 from models.records.records import SEVERITIES, EarlyAlarm
 from models.rules.route import Route
 from models.rules.rule_log import LoggedRule, Placed, RuleLog, is_route, taken
@@ -130,7 +131,9 @@ class Routes:
         """The channels that it goes to as well where nobody labels it in time, and when, by the routes that send it."""
         by = {one.why for one in self.routed(incident)}
         return [
-            RoutedChannel(name, f"{one.title}, {one.route.escalate_minutes:g} minutes later unless somebody labels it")
+            RoutedChannel(
+                name, f"{one.title}, {counted(one.route.escalate_minutes, 'minute')} later unless somebody labels it"
+            )
             for one in self.at(incident.window_end)
             if one.title in by and one.route.escalate_minutes is not None
             for name in one.route.escalate_to

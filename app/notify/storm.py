@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from app.core.timestamps import is_due, time_of_digits
 from app.notify.notification import Notification, about_kappa
+from models.core.wording import counted
 from models.records.records import CRITICAL, DELIVERED, HELD, SEVERITIES, Delivery
 
 MINUTE_MS = 60_000
@@ -118,8 +119,6 @@ class Storm:
         return note
 
     def _begun(self, now_ms: int) -> Notification:
-        text = (
-            f"More than {self.limit} incidents have opened within {self.minutes:g} minutes. Until fewer do, only critical ones are sent one by "
-            "one: see the dashboard."
-        )
+        opened = f"More than {self.limit:,} incidents have opened within {counted(self.minutes, 'minute')}."
+        text = f"{opened} Until fewer do, only critical ones are sent one by one: see the dashboard."
         return about_kappa(self.key, "open", ALERT, text, now_ms, now_ms)

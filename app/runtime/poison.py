@@ -25,6 +25,7 @@ from app.runtime import attempts
 from app.runtime.halving import OffsetSpan, Place, Spans, size, unreadable
 from app.runtime.jobs import JobSelection
 from app.runtime.rehearsal import Rehearsal, RehearsalError, Rehearsed
+from models.core.wording import counted
 from models.records.records import QuarantinedRecord
 from pipelines.errors import InputError
 from pipelines.quarantine import Quarantine
@@ -163,7 +164,7 @@ def searched(
             for one in killers(rehearsal, spans, known, search):
                 found.append(one)
     except RehearsalError as error:
-        search.report(f"{error}; {len(found)} records are put in quarantine")
+        search.report(f"{error}; put in quarantine: {counted(len(found), 'record')}")
         log.warning("the search has ended early", job=what.job, batch=batch.number, reason=str(error))
         return records(what, found)
     if not found:

@@ -25,6 +25,7 @@ from app.core.settings import Settings
 from app.embedded.stack_state import ProcessId
 from app.kafka.checkpoints import has_started
 from app.versions.pinned_configuration import as_begun
+from models.core.wording import counted
 from pipelines.errors import InputError
 
 TIMEOUT_SECONDS = 30.0
@@ -125,7 +126,7 @@ def rows(answer: Mapping[str, Any]) -> list[list[str]]:
         ["spread", f"{number(answer['spread'])}{unit}"],
         ["interval", interval(answer["lower"], answer["upper"], unit)],
         ["windows learnt", f"{answer['windows']}, the last one {answer['seen']}"],
-        ["warming up", f"{answer['windows_to_go']} windows to go" if answer["warming"] else "no"],
+        ["warming up", f"{counted(answer['windows_to_go'], 'window')} to go" if answer["warming"] else "no"],
         ["learning", "held while its episode is open" if answer["frozen"] else "yes"],
     ]
     shown = f"{episode['kind']} ({episode['score']:.1f} nats): {episode['reason']}" if episode else "none"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from models.core.series import Series
+from models.core.wording import duration
 from models.records.records import Overflow
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
@@ -86,15 +87,6 @@ def held(value: float, lower: float, upper: float, unit: str = "", strange: str 
     if lower <= value <= upper:
         return f"{text}{unit}{f': {strange}, though' if strange else ','} within the expected {low} to {high}{unit}"
     return f"{text}{unit}, expected {low} to {high}{unit}{f': {strange}' if strange else ''}"
-
-
-def duration(seconds: float) -> str:
-    """A length of time in seconds, minutes or hours."""
-    if seconds < 300:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def place(series: Series) -> str:

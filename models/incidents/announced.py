@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.core.calls import Call
+from models.core.wording import duration
 from models.incidents.cause import MOST_WHY
 from models.records.records import AnnouncedChange, Cause, Watched
 from models.records.schema import parsed, plain
@@ -150,7 +151,7 @@ def last_of_each_kind(changes: Iterable[AnnouncedChange], before: int) -> list[A
 def as_cause(change: AnnouncedChange, strange: Cause, chance: float, own: bool) -> Cause:
     """A change as the cause of what is strange; `own` is on the same service or host, else on one that is called from there."""
     apart = strange.onset - change.at
-    when = f"{duration(apart)} after" if apart >= 1_000 else "together with"
+    when = f"{duration(apart / 1_000)} after" if apart >= 1_000 else "together with"
     version = f" {change.version}" if change.version else ""
     where = f"{change.service} on {change.host}" if change.service and change.host else change.name
     why = f"began {when} {change.change}{version} of {where}"
@@ -168,12 +169,3 @@ def as_cause(change: AnnouncedChange, strange: Cause, chance: float, own: bool) 
         score=-math.log(max(chance, 1e-300)),
         why=why[:MOST_WHY],
     )
-
-
-def duration(milliseconds: float) -> str:
-    """A time in words, in the largest unit of which it has two."""
-    seconds = milliseconds / 1_000
-    for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

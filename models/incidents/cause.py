@@ -147,7 +147,9 @@ def _cause(lead: Sequence[Suspect], leads: Matrix, i: int, total: float) -> Caus
     elif mutual:
         why += f"; it and {mutual[0]}, which is strange too, call each other"
     elif above:
-        why += f"; of what it calls nothing else is strange, and {above} of its callers are"
+        why += (
+            f"; of what it calls nothing else is strange, and {above:,} of its callers {'is' if above == 1 else 'are'}"
+        )
     return Cause(
         kind="episode",
         host=one.host,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from models.core.calls import Call
+from models.core.wording import counted
 from models.incidents.announced import LEADS, Announced
 from models.incidents.budget import expected, joint, threshold
 from models.incidents.cause import MOST_CAUSES, Suspect, rank
@@ -376,7 +377,8 @@ class OpenIncident:
         when = "at once"
         if self.rolls and self.most < affected:
             when = "one after the other" + (f", up to {self.most:,} at once" if self.most > 1 else "")
-        return f"{affected:,}{f' of {population:,}' if population else ''} hosts{service} {when}: "
+        of = f"{affected:,} of {counted(population, 'host')}" if population else counted(affected, "host")
+        return f"{of}{service} {when}: "
 
     def _first(self, ranked: list[Contribution]) -> Contribution:
         """What its sentence begins with: what the fleet does, else what makes it the kind that it is, else the strongest."""

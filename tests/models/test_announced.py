@@ -14,7 +14,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from models.detection.limits import CHANGES, MOST_READ
-from models.incidents.announced import DAY_MS, LEADS, MOST_CALLS, MOST_CHANGES, Announced, duration
+from models.incidents.announced import DAY_MS, LEADS, MOST_CALLS, MOST_CHANGES, Announced
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import (
@@ -226,14 +226,3 @@ def test_of_a_window_no_more_announcements_are_read_than_the_most_those_that_wer
         7,
     )
     assert detector.watched.topology == [call]
-
-
-def test_times_are_in_the_largest_unit_of_which_there_are_two() -> None:
-    assert [duration(s * 1_000) for s in (40, 119, 120, 7_000, 7_200, 200_000)] == [
-        "40 s",
-        "119 s",
-        "2 min",
-        "117 min",
-        "2 h",
-        "2 days",
-    ]

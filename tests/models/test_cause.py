@@ -79,7 +79,7 @@ def test_the_metric_named_is_the_strongest_and_the_sentence_says_why() -> None:
     assert (first.service, first.metric, first.score) == ("db", "latency", 10.5)
     assert first.why == (
         "latency of db went 7.5 times as far from its usual value as it normally does; "
-        "of what it calls nothing else is strange, and 1 of its callers are"
+        "of what it calls nothing else is strange, and 1 of its callers is"
     )
     assert second.why.endswith("; it calls db, which is strange too")
     assert rank([]) == []

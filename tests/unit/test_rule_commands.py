@@ -168,7 +168,7 @@ def test_rules_that_have_ended_are_neither_listed_nor_counted_and_make_room_when
         later = topic_of(*((MONDAY, one) for one in ended), (when, more)).in_effect(when)
         assert ("more" in later.known) is taken, "there is the room that jobs have"
     assert words(next_hour, more) == [NEW]
-    with pytest.raises(InputError, match="1 rules more than the 256 that are there"):
+    with pytest.raises(InputError, match="1 rule more than the 256 that are there"):
         difference(after_it, [more])
 
 
