@@ -14,6 +14,7 @@ from dashboards.identity import RESPONDER, wanted
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
 from dashboards.words import clock, code, plain
+from models.core.wording import counted
 from models.records.records import EXPECTED, FALSE_ALARM, MOST_COMMENT, TRUE
 
 SAYS = {
@@ -77,6 +78,6 @@ def write(view: View, of: Incident, label: str, comment: str, author: str) -> No
     )
     if left_out := written.get("left_out"):
         st.warning(
-            f"The label does not reach the series of {left_out:,} episodes of the incident: name these with `kappa label --series`.",
+            f"The label does not reach the series of {counted(left_out, 'episode')} of the incident: name these with `kappa label --series`.",
             icon=":material/rule:",
         )

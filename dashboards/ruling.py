@@ -15,6 +15,7 @@ from dashboards.commands import CommandError
 from dashboards.identity import RESPONDER
 from dashboards.queries.incident import Incident
 from dashboards.words import plain
+from models.core.wording import counted
 from models.records.records import MOST_COMMENT
 
 # Until when, and how long that is; without one until the incident's end.
@@ -69,6 +70,6 @@ def write(view: View, of: Incident, what: str, span: timedelta | None, comment: 
     st.success(f"Written: {names}; {ending}. You have the incident.{more}", icon=":material/check_circle:")
     if left_out := made.get("left_out"):
         st.warning(
-            f"{left_out:,} rules are left out: the names that they are about are too long for a pattern.",
+            f"Left out: {counted(left_out, 'rule')} about names that are too long for a pattern.",
             icon=":material/rule:",
         )

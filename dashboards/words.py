@@ -12,8 +12,8 @@ import pandas as pd
 
 from models.core.printable import printable
 from models.core.series import parse
-from models.detection.reasons import apart
-from models.detection.reasons import number as short
+from models.core.wording import apart
+from models.core.wording import number as short
 
 # A row of a frame, or anything else that is read by column names.
 Row = Mapping[str, Any] | pd.Series

@@ -12,6 +12,7 @@ from app.early.early_log import EarlyLog
 from app.early.lane import of_version
 from app.early.service import is_running
 from app.early.settlement import Settlement, patience_ms
+from models.core.wording import counted
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs import early
 
@@ -60,5 +61,5 @@ def lane_findings(settings: Settings, settlement: Settlement, now_ms: int, *, ru
     overdue = sum(one.alarm.window_end < limit for one in settlement.waiting.values())
     if overdue:
         advice = "the lane does not follow: see its log, and /healthz where early.port is set"
-        found.append(warning(CHECK, f"{overdue} alarms are not settled in time", "none", advice))
+        found.append(warning(CHECK, f"not settled in time: {counted(overdue, 'alarm')}", "none", advice))
     return found or [ok(CHECK, f"the lane runs; {len(settlement.waiting)} alarms wait")]

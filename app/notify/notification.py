@@ -11,7 +11,7 @@ from app.notify.incident import ReadIncident
 from app.notify.links import Links
 from models.core.printable import printable
 from models.core.series import parse
-from models.records.records import INFO, EarlyAlarm
+from models.records.records import INFO, RAISED, EarlyAlarm
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
 MOST_NAMES, MOST_IN_TITLE, LONGEST_IN_TITLE = (
@@ -101,6 +101,8 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
     """The notification of an early alarm. `status`: open, which is provisional, or close, however it ended."""
     found, reason = parse(alarm.series), printable(alarm.reason[:LONGEST_TEXT])
     lines = [reason, f"seen at {_clock(alarm.event_time)}", f"early alarm {alarm.id} of version {alarm.version}"]
+    known = "provisional" if status == "open" else BEGUN[status]
+    became = known if alarm.status == RAISED else alarm.status
     lines += ["the exact result of its window follows: confirmed or withdrawn"] if status == "open" else []
     return Notification(
         key=alarm.id,
@@ -108,7 +110,7 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
         severity=INFO,
         kind=EarlyAlarm.KIND,
         version=alarm.version,
-        title=cut(f"[early] {reason}", LONGEST_TITLE),
+        title=cut(f"[early] {became}: {printable(alarm.seen)}", LONGEST_TITLE),
         text="\n".join(lines)[:LONGEST_TEXT],
         hosts=(printable(found.host),),
         services=(printable(found.service),) if found.service else (),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 from models.core.series import parse
+from models.core.wording import apart
 from models.records.schema import NOT_INDEXED, Doc, parsed, plain
 
 STATUSES = ("open", "update", "close")
@@ -947,20 +948,24 @@ class EarlyAlarm:
         return parse(self.series).host
 
     @property
-    def reason(self) -> str:
-        """What was seen, and of one that is settled what became of it, in a sentence."""
+    def seen(self) -> str:
+        """What was seen, in a sentence."""
         found = parse(self.series)
         where = f"{found.host}/{found.service}" if found.service else found.host
         if found.metric:
-            bound = f"above {self.upper:.4g}" if math.isfinite(self.upper) else f"below {self.lower:.4g}"
-            seen = f"{where}: {found.metric} {self.value:.4g}, {bound}"
-        else:
-            what = f"level {found.level}" if found.kind == "logs" else "a template"
-            seen = f"{where}: a line of {what}, which it has never had: {(self.template or '')[:MOST_TEXT]}"
+            above = math.isfinite(self.upper)
+            value, bound = apart(self.value, self.upper if above else self.lower)
+            return f"{where}: {found.metric} {value}, {'above' if above else 'below'} {bound}"
+        what = f"level {found.level}" if found.kind == "logs" else "a template"
+        return f"{where}: a line of {what}, which it has never had: {(self.template or '')[:MOST_TEXT]}"
+
+    @property
+    def reason(self) -> str:
+        """What was seen, and of one that is settled what became of it, in a sentence."""
         if self.status == CONFIRMED:
             won = f", {self.seconds_won:.0f} s before it" if math.isfinite(self.seconds_won) else ""
-            return f"{seen}; confirmed by incident {self.incident}{won}"
-        return f"{seen}; {'withdrawn' if self.status == WITHDRAWN else 'provisional'}"
+            return f"{self.seen}; confirmed by incident {self.incident}{won}"
+        return f"{self.seen}; {'withdrawn' if self.status == WITHDRAWN else 'provisional'}"
 
 
 @dataclass(frozen=True, kw_only=True)

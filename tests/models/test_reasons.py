@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.core import wording
 from models.core.series import parse
 from models.detection import reasons
 from models.detection.episodes import Episode
@@ -24,7 +25,7 @@ LOGS = parse("logs/vm-1/web/info")
     ],
 )
 def test_numbers_are_short(value: float, text: str) -> None:
-    assert reasons.number(value) == text
+    assert wording.number(value) == text
 
 
 def test_a_value_is_held_against_its_interval() -> None:
@@ -37,10 +38,10 @@ def test_a_value_is_held_against_its_interval() -> None:
 
 @given(st.lists(st.floats(-1e16, 1e16), min_size=2, max_size=4))
 def test_numbers_are_shown_on_the_side_of_others_on_which_they_are(values: list[float]) -> None:
-    seen = [reasons.as_shown(text) for text in reasons.apart(*values)]
+    seen = [wording.as_shown(text) for text in wording.apart(*values)]
     for value, shown in zip(values[1:], seen[1:], strict=True):
         near = abs(value - values[0]) <= 1e-8 * max(abs(value), abs(values[0]), 1.0)
-        assert near or reasons.order(values[0], value) == reasons.order(seen[0], shown)
+        assert near or wording.order(values[0], value) == wording.order(seen[0], shown)
 
 
 @pytest.mark.parametrize(

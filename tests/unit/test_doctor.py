@@ -414,7 +414,7 @@ def alarm_at(window_end: int) -> EarlyAlarm:
         (40, 20, True, ""),
         (40, 20, False, "no process"),
         (900, 20, True, "900 s behind"),
-        (40, 400, True, "1 alarms are not settled"),
+        (40, 400, True, "not settled in time: 1 alarm"),
     ],
 )
 def test_the_lane_of_early_alarms_runs_follows_and_settles(

@@ -205,7 +205,7 @@ def test_a_button_writes_rules_for_the_time_that_it_names(
     until = datetime.fromisoformat(arguments[4].removeprefix("--until="))
     assert timedelta(hours=hours, minutes=-1) < until - datetime.now(UTC) <= timedelta(hours=hours)
     assert "`kappa rules remove`" in test.success[0].value and "You have the incident" in test.success[0].value
-    assert test.warning[0].value.startswith("2 rules are left out")
+    assert test.warning[0].value.startswith("Left out: 2 rules")
 
 
 def test_maintenance_of_an_incident_that_is_over_ends_with_it(called: Path) -> None:

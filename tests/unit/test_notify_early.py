@@ -146,8 +146,12 @@ def test_whatever_comes_in_any_order_each_alarm_that_was_told_of_ends_once(story
 def test_a_message_says_that_an_alarm_is_provisional_and_how_it_ended() -> None:
     links = Links("https://kappa.example.net/")
     opened, over = of_alarm(alarm(), "open", links), of_alarm(alarm(1, "withdrawn"), "close", links)
-    assert opened.title == "[early] web-1/shop: latency{zone=a} 74.2, above 61.5; provisional"
-    assert over.title.endswith("; withdrawn") and over.key == opened.key and over.end is not None
+    assert opened.title == "[early] provisional: web-1/shop: latency{zone=a} 74.2, above 61.5"
+    assert over.title == opened.title.replace("provisional", "withdrawn") and over.reason.endswith("; withdrawn")
+    assert of_alarm(alarm(), "close", links).title.startswith("[early] over: web-1/shop: ")
+    large = alarm(series="gauge/web-1//memory", value=2.0e9 + 1e4, upper=2.0e9)
+    assert "memory 2.00001G, above 2G; provisional" in of_alarm(large, "open", links).text
+    assert over and over.key == opened.key and over.end is not None
     assert (
         opened.link
         == "https://kappa.example.net/series?series=gauge%2Fweb-1%2Fshop%2Flatency%7Bzone%3Da%7D&version=live"
