@@ -43,7 +43,7 @@ def score(
     to_stdout = out_file is None and not as_json
     columns = TableColumns(value, values, timestamp)
     if value is None and values is None:
-        columns = only_metric(files[0], columns)
+        columns = only_metric(files[0], columns, report)
     summary = score_files.run(files, columns, period, settings.detection, out_file, report, to_stdout=to_stdout)
     if as_json:
         print_json(summary)

@@ -175,7 +175,7 @@ def metric_columns(file: Path, names: Sequence[str], columns: TableColumns, time
     return found
 
 
-def only_metric(file: Path, columns: TableColumns) -> TableColumns:
+def only_metric(file: Path, columns: TableColumns, report: Report) -> TableColumns:
     """The same columns with the only metric of a file. Raises InputError where it has several or none, and says what to ask for."""
     names = header_of(file)
     timestamp = time_column(file, names, columns)
@@ -186,6 +186,8 @@ def only_metric(file: Path, columns: TableColumns) -> TableColumns:
         )
         msg = f"{file} has the columns {shown(names)}{todo}"
         raise InputError(msg)
+    if no_header(found):
+        report(f"{file}: its first line is taken for the name of its column, {found[0]!r}, and not for a value")
     return replace(columns, value=found[0])
 
 

@@ -295,6 +295,13 @@ def test_a_file_of_several_columns_without_names_is_refused_with_what_is_wanted(
     assert answer.endswith("has the columns 1, 2; wanted the names of the columns in its first line")
 
 
+def test_a_number_that_is_taken_for_the_name_of_the_only_column_is_reported(tmp_path: Path) -> None:
+    file = written(tmp_path, {"51.28": [3, 4]})
+    note = "its first line is taken for the name of its column, '51.28', and not for a value"
+    assert note in run(str(file)).stderr
+    assert note not in run(str(file), "--value", "51.28").stderr
+
+
 def test_without_a_place_to_write_rows_are_on_stdout(tmp_path: Path) -> None:
     answer = run(str(written(tmp_path, {"v": STEP[:40]})), "--value", "v", "--period", "300")
     assert answer.stdout.splitlines()[0] == ",".join(COLUMNS)
