@@ -526,7 +526,7 @@ def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) 
             "alertname": "KappaEarly", "severity": "info", "kind": "early", "incident": raised.key, "host": "web-1",
             "service": "shop",
         }  # fmt: skip
-        assert early["annotations"]["summary"].endswith("provisional")
+        assert early["annotations"]["summary"].startswith("[early] provisional: ")
         own.send(of_incident(one, "open", one.id, Links(), raised.key), now)
         (found,) = alerts(url)
         assert (found["labels"]["alertname"], found["labels"]["incident"]) == ("KappaIncident", one.id)
