@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka import TopicPartition
 from support.incident_records import value as incident_value
 
-from app.core.settings import KafkaSettings, Settings
-from app.early import early_log
 from app.early.early_log import incident_of
 from app.early.service import Movement
 from app.early.settlement import IncidentSeen, Settlement, patience_ms
@@ -176,62 +172,3 @@ def test_the_lane_hangs_where_the_jobs_go_on_and_no_record_flows() -> None:
     assert own.moves(5, 10)
     assert not own.moves(5, 20) and not own.moves(5, 30)
     assert own.moves(6, 30)
-
-
-class StoredLog:
-    """A consumer of topics with one partition: values of records by topic, with their append times, epoch ms."""
-
-    def __init__(self, records: dict[str, list[tuple[int, bytes]]]) -> None:
-        self._records, self._at = records, dict[TopicPartition, int]()
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        return {0} if topic in self._records else set()
-
-    def beginning_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(parts, 0)
-
-    def end_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {part: len(self._records[part.topic]) for part in parts}
-
-    def offsets_for_times(self, since: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
-        found = {
-            part: [n for n, (at, _) in enumerate(self._records[part.topic]) if at >= since[part]] for part in since
-        }
-        return {part: SimpleNamespace(offset=own[0]) if own else None for part, own in found.items()}
-
-    def assign(self, parts: list[TopicPartition]) -> None:
-        self._at = dict.fromkeys(parts, 0)
-
-    def seek(self, part: TopicPartition, offset: int) -> None:
-        self._at[part] = offset
-
-    def position(self, part: TopicPartition) -> int:
-        return self._at[part]
-
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
-        polled = {}
-        for part, begin in self._at.items():
-            own = list(enumerate(self._records[part.topic]))[begin:]
-            polled[part] = [SimpleNamespace(value=value, timestamp=at, offset=n) for n, (at, value) in own]
-            self._at[part] = begin + len(own)
-        return polled
-
-
-@pytest.mark.parametrize("status", ["open", "close"])
-def test_after_a_restart_a_series_raises_nothing_as_long_as_the_incident_that_confirmed_it_is_open(
-    monkeypatch: pytest.MonkeyPatch, status: str
-) -> None:
-    raised = alarm()
-    confirmed = replace(raised, status="confirmed", incident=f"{1:024x}", settled_at=11 * WINDOW)
-    records = {
-        "early": [(number, json.dumps(plain(one)).encode()) for number, one in enumerate((raised, confirmed))],
-        "incidents": [(1, incident_value(1)), (2, incident_value(1, status))],
-        "novelties": [],
-    }
-    monkeypatch.setattr(early_log, "KafkaConsumer", lambda **_: StoredLog(records))
-    monkeypatch.setattr(early_log, "BoundedProducer", lambda _: None)
-    own = early_log.EarlyLog(Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1")), Settlement(PATIENCE))
-    while not own.is_current:
-        own.poll()
-    assert own.settlement.waiting == {}
-    assert own.settlement.quiet == ({CPU} if status == "open" else set())
