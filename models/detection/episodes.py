@@ -267,7 +267,7 @@ class Episodes:
         """Open an episode. Answers the event."""
         self.open[episode.series] = episode
         if episode.kind in UNDECIDED and episode.cause != LIMITED:
-            known = self.recurrences.of(episode.series)
+            known = self.recurrences.of(episode.series, episode.cause)
             if known.begins(episode.start, window_end):
                 episode.recurs_every, episode.longest, episode.highest = known.mean, known.longest, known.highest
                 if episode.is_unusual(window_end):
@@ -277,8 +277,8 @@ class Episodes:
     def close(self, series: str, window_end: int) -> EpisodeEvent:
         """Close the episode of a series. Answers the event."""
         episode = self.open.pop(series)
-        if series in self.recurrences.known and not episode.adopted:
-            self.recurrences.of(series).ends(episode.start, window_end, episode.score)
+        if (series, episode.cause) in self.recurrences.known and not episode.adopted:
+            self.recurrences.of(series, episode.cause).ends(episode.start, window_end, episode.score)
         return episode.event("close", window_end)
 
     def due(self, window_end: int) -> list[str]:

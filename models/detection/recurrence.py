@@ -1,4 +1,4 @@
-"""Episodes of a series that come back at regular times: a restart each night, a disk that is cleaned every three days.
+"""Episodes of one cause of a series that come back at regular times: a restart each night, a disk that is cleaned every three days.
 
 The times between the beginnings of the last episodes, seconds, have the mean m, the sum of squared deviations q and the number n, of which
 older ones fade. Another episode is expected e seconds after the last one if
@@ -9,7 +9,8 @@ where n >= LEAST_INTERVALS and s <= MOST_SPREAD m: the predictive spread of a no
 intervals of 5 %. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is not regular within its first
 hour), and only as long as it is no stronger and no longer than those before were: beyond `GROWTH` times that it is an episode like any other.
 
-One more between two expected ones is not expected, and is left out. Any other time of coming begins anew. Of episodes that come at random (a
+That a metric is silent and that its values are strange are different causes, of which neither stands for the other. One more between two
+expected ones is not expected, and is left out. Any other time of coming begins anew. Of episodes that come at random (a
 Poisson process) 0.2 % are taken for regular; of those that come every 20 hours, give or take 5 %, 13 % are not, the first four included
 (tests/models/test_recurrence.py).
 
@@ -19,7 +20,7 @@ It fails where a fault comes just when something regular is due, and looks like 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
@@ -104,33 +105,36 @@ class Recurrence:
 
 
 NUMBERS = tuple(one.name for one in fields(Recurrence))
-COLUMNS = {"series": "string", "since": "int64", "last": "int64"} | dict.fromkeys(NUMBERS[2:], "double")
+COLUMNS = dict.fromkeys(("series", "cause"), "string") | dict.fromkeys(NUMBERS[:2], "int64")
+COLUMNS |= dict.fromkeys(NUMBERS[2:], "double")
 numbers_of = attrgetter(*NUMBERS)
 
 
 @dataclass
 class Recurrences:
-    """The recurrences of the series of a shard that have had an episode, and whether they have changed since the last dump."""
+    """The recurrences of a shard, by series and cause of the episodes, and whether they have changed since the last dump."""
 
-    known: dict[str, Recurrence] = field(default_factory=dict)
+    known: dict[tuple[str, str], Recurrence] = field(default_factory=dict)
     changed: bool = False
 
-    def of(self, series: str) -> Recurrence:
-        """The recurrence of a series, which is about to change."""
+    def of(self, series: str, cause: str) -> Recurrence:
+        """How the episodes of a series come back that have a cause; it is about to change."""
         self.changed = True
-        return self.known.setdefault(series, Recurrence())
+        return self.known.setdefault((series, cause), Recurrence())
 
-    def forget(self, series: Iterable[str]) -> None:
+    def forget(self, series: Container[str]) -> None:
         """Forget these series."""
-        for name in series:
-            self.changed |= self.known.pop(name, None) is not None
+        for key in [key for key in self.known if key[0] in series]:
+            del self.known[key]
+            self.changed = True
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """With the columns `COLUMNS`, in the order of the series' names."""
-        return [(name, *numbers_of(self.known[name])) for name in sorted(self.known)]
+        """With the columns `COLUMNS`, in the order of the names."""
+        return [(*key, *numbers_of(self.known[key])) for key in sorted(self.known)]
 
     @classmethod
     def load(cls, columns: Mapping[str, pa.Array]) -> Recurrences:
         """The inverse of `rows`, from the arrays of `read_part`."""
         rows = zip(*(columns[name].to_pylist() for name in NUMBERS), strict=True)
-        return cls({name: Recurrence(*row) for name, row in zip(columns["series"].to_pylist(), rows, strict=True)})
+        keys = zip(columns["series"].to_pylist(), columns["cause"].to_pylist(), strict=True)
+        return cls({key: Recurrence(*row) for key, row in zip(keys, rows, strict=True)})

@@ -289,7 +289,7 @@ class ShardState:
         self.renamed = True
         known |= {name for host in self.hosts.names for name in whole_of(host)}
         known |= {f"service/{name}" for name in self.contexts.names}
-        self.episodes.recurrences.forget([name for name in self.episodes.recurrences.known if name not in known])
+        self.episodes.recurrences.forget({name for name, _ in self.episodes.recurrences.known} - known)
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 

@@ -109,7 +109,7 @@ def test_how_strong_an_episode_was_is_not_learnt_of_one_whose_values_were_adopte
     known.begin(episode(now), now + MINUTE)
     known.open[SERIES].score, known.open[SERIES].adopted = 90.0, adopted
     known.close(SERIES, now + 5 * MINUTE)
-    assert known.recurrences.of(SERIES).highest == (12.0 if adopted else 90.0)
+    assert known.recurrences.of(SERIES, "strange").highest == (12.0 if adopted else 90.0)
 
 
 def test_an_episode_that_grows_for_ever_has_a_limited_number_of_updates() -> None:
@@ -119,6 +119,16 @@ def test_an_episode_that_grows_for_ever_has_a_limited_number_of_updates() -> Non
         growing.score *= 2
         updates += growing.update_due(now)
     assert updates == MOST_UPDATES
+
+
+def test_strange_values_do_not_stand_for_a_silence_that_is_due() -> None:
+    known, due = Episodes(), NIGHTS[-1] + DAY
+    for at in NIGHTS:
+        known.begin(replace(episode(at, kind="silence"), cause="metric silent"), at + MINUTE)
+        known.close(SERIES, at + 22 * HOUR)
+    assert not known.begin(episode(due - HOUR), due - HOUR + MINUTE).recurs
+    known.close(SERIES, due - HOUR + 9 * MINUTE)
+    assert known.begin(replace(episode(due, kind="silence"), cause="metric silent"), due + MINUTE).recurs
 
 
 def test_what_becomes_a_change_does_not_recur() -> None:
