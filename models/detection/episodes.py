@@ -172,7 +172,7 @@ class Episode:
             after=self.after,
             strength=self.strength,
             delay=self.delay,
-            recurs_every=self.recurs_every if self.recurs_every and self.kind in UNDECIDED else math.nan,
+            recurs_every=self.recurs_every if self.recurs_every and not self.adopted else math.nan,
         )
 
     def move(self, series: str) -> None:

@@ -131,11 +131,12 @@ def test_strange_values_do_not_stand_for_a_silence_that_is_due() -> None:
     assert known.begin(replace(episode(due, kind="silence"), cause="metric silent"), due + MINUTE).recurs
 
 
-def test_what_becomes_a_change_does_not_recur() -> None:
-    known, now = episodes_of(NIGHTS), NIGHTS[-1] + DAY
-    known.begin(episode(now), now + MINUTE)
-    known.open[SERIES].kind = "change"
-    assert not known.close(SERIES, now + 5 * MINUTE).recurs
+def test_a_level_that_is_adopted_does_not_recur_and_a_silence_that_is_given_up_as_always_does() -> None:
+    for adopted in (True, False):
+        known, now = episodes_of(NIGHTS), NIGHTS[-1] + DAY
+        known.begin(episode(now), now + MINUTE)
+        known.open[SERIES].kind, known.open[SERIES].adopted = "change", adopted
+        assert known.close(SERIES, now + 5 * MINUTE).recurs == (not adopted)
 
 
 def test_what_is_known_of_recurrences_survives_a_restart_to_the_bit() -> None:
