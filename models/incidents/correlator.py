@@ -138,7 +138,8 @@ class Correlator:
         """Give every event to its incident; answer the incidents that got some, oldest first.
 
         The end of what began before, of which no open incident knows, is no part of any: its incident has closed, as that of a change does
-        before its end comes where windows are longer than `close_seconds`.
+        before its end comes where windows are longer than `close_seconds`. Nor is what recurs, until it is unusual: one that lasts all day, and that
+        everybody knows, would keep an incident open that something else began.
         """
         owners = {i: incident for incident in self._open for i in (*incident.members, *incident.going_on)}
         touched: dict[str, OpenIncident] = {}
@@ -153,12 +154,12 @@ class Correlator:
                 else:
                     owner.take_back(event, returned=self._returns.has(event))
                 touched[owner.id] = owner
-            elif event.id in goes_on or event.start >= window_end:
+            elif not event.recurs and (event.id in goes_on or event.start >= window_end):
                 unknown.append(event)
         if unknown:
             last = {event.id: event for event in unknown}
             returned = {name for name, event in last.items() if self._returns.has(event)}
-            fresh = [event for event in unknown if not (event.id in returned or event.recurs)]
+            fresh = [event for event in unknown if event.id not in returned]
             at_once = self._at_once(fresh, watched)
             # What follows on a host of an incident does not begin by itself: one host would make the fleet restless.
             affected = self._affected(window_end - ROLL_SECONDS * MILLIS)
@@ -223,7 +224,7 @@ class Correlator:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
-        known = [m for incident in self._open for m in incident.members.values() if not m.is_known]
+        known = [m for incident in self._open for m in incident.members.values() if not m.returned]
         found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, watched.population((HOST,)))
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]

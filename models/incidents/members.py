@@ -27,7 +27,7 @@ class Member:
     is no matter of chance: see `EpisodeEvent.is_fact`. `found` is when it was opened (epoch ms), or when it began if it had been forgotten
     and is back. `what` is strange in it, by `strength` widths of its interval, and may be seen `delay`
     ms late: see `models.incidents.cause.Suspect`. `returned` says that the series is where it was before a change that is known, which
-    is no evidence: see `models.incidents.returns`; nor is what `recurs`: see `models.detection.recurrence`.
+    is no evidence: see `models.incidents.returns`.
     """
 
     id: str
@@ -49,7 +49,6 @@ class Member:
     delay: float = 0.0
     found: int = 0
     returned: bool = False
-    recurs: bool = False
     service: str = ""
     template: str = ""
 
@@ -63,7 +62,6 @@ class Member:
         self.evidence = max(self.evidence, evidence)
         self.end = event.window_end
         self.open = event.status != "close"
-        self.recurs = event.recurs
         # What its detector says of an episode may fall: a deviation of one window counts no more after the second.
         measured = math.isfinite(event.strength)
         self.strength = event.strength if measured else max(self.strength, strength_of(event))
@@ -74,14 +72,9 @@ class Member:
         return self.evidence if self.evidence > 0 else max(self.score, 0.0)
 
     @property
-    def is_known(self) -> bool:
-        """Whether it is no evidence: a return, or what comes back as regularly as ever."""
-        return self.returned or self.recurs
-
-    @property
     def surprise(self) -> float:
-        """What is held against chance, nats: the strongest moment, and a little for having lasted; 0 of what is known."""
-        if self.is_known:
+        """What is held against chance, nats: the strongest moment, and a little for having lasted; 0 of a return."""
+        if self.returned:
             return 0.0
         strongest = max(self.score, self.begun_with, 0.0)
         return strongest + min(max(self.weight - strongest, 0.0), MOST_FOR_LASTING)
@@ -123,7 +116,6 @@ def member_of(event: EpisodeEvent) -> Member:
         strength=strength_of(event),
         delay=1000.0 * event.delay,
         found=event.window_end if event.status == "open" else event.start,
-        recurs=event.recurs,
         service=event.service,
         template=event.template or "",
     )

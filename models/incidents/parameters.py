@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STATE_FORMAT = 15  # of the correlator's state, in checkpoints and savepoints
+STATE_FORMAT = 16  # of the correlator's state, in checkpoints and savepoints
 
 
 @dataclass(frozen=True)

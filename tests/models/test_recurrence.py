@@ -163,6 +163,18 @@ def test_what_recurs_is_no_evidence_for_an_incident_until_it_is_unusual() -> Non
     assert Correlator(CorrelationParameters()).step(at + MINUTE, [event(at)], watched)[0].status == "open"
 
 
+def test_what_recurs_is_no_part_of_an_incident_that_something_else_began() -> None:
+    watched = Watched(series=1_000, hosts=20, window_seconds=10)
+    correlator, at = Correlator(CorrelationParameters()), BEGIN
+    other = replace(event(at), series="gauge/web-1//cpu", id="other")
+    (found,) = correlator.step(at + MINUTE, [other, event(at, recurs_every=86_400.0)], watched)
+    assert [one.series for one in found.series] == [other.series]
+    ends = replace(other, status="close", window_end=at + 2 * MINUTE)
+    goes_on = replace(event(at, "update", 86_400.0), window_end=at + 2 * MINUTE)
+    (found,) = correlator.step(at + 2 * MINUTE, [ends, goes_on], watched) + correlator.step(at + HOUR, [], watched)
+    assert found.status == "close" and found.novelties == 1
+
+
 def saw(weeks: float, period: int, rng: np.random.Generator) -> Floats:
     """A leak in rows of five minutes that a restart ends every `period` rows."""
     rows = np.arange(round(weeks * 7 * 288))
