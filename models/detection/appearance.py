@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -16,11 +16,19 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse, quote
 from models.core.windows import Windows
 from models.detection import reasons
-from models.detection.churn import Churn
+from models.detection.churn import Churn, HostChurn
 from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, context_of, is_template
+from models.detection.shard_state import (
+    NewTemplate,
+    ShardState,
+    ShardWindow,
+    context_name,
+    context_of,
+    host_of,
+    is_template,
+)
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
@@ -31,18 +39,25 @@ TRIAL_MINUTES = 10.0
 class Appearance:
     """Registers new series, and reports those that are improbable given what each service has shown so far."""
 
-    def __init__(self, state: ShardState, p: DetectorParameters, newcomers: Newcomers, churn: Churn) -> None:
-        self._state, self._p, self._newcomers, self._churn = state, p, newcomers, churn
+    def __init__(
+        self, state: ShardState, p: DetectorParameters, newcomers: Newcomers, churn: Churn, hosts: HostChurn
+    ) -> None:
+        self._state, self._p, self._newcomers, self._churn, self._host_churn = state, p, newcomers, churn, hosts
         self._grace = 60_000 * p.grace_minutes
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
         events: list[EpisodeEvent] = []
         together = Counter(context_of(rows.series[i]) for i in missing)
+        services: dict[str, set[str]] = {}  # of new hosts
+        for i in missing:
+            if host_of(rows.series[i]) not in self._state.hosts.index:
+                series = parse(rows.series[i])
+                services.setdefault(series.host, set()).add(series.service)
         for i in missing:
             name = rows.series[i]
             series = parse(name)
-            events += self._host(series, now)
+            events += self._host(series, now, services)
             events += self._context(series, now)
             events += self._series(name, series, now, together[context_of(name)])
             if series.kind == "template" and rows.template[i]:
@@ -50,13 +65,16 @@ class Appearance:
         self._state.renamed |= bool(missing)
         return events
 
-    def _host(self, series: Series, now: int) -> list[EpisodeEvent]:
+    def _host(self, series: Series, now: int, services: Mapping[str, set[str]]) -> list[EpisodeEvent]:
         state, key = self._state, quote(series.host)
         if key in state.hosts.index:
             return []
         hosts, lived = len(state.hosts), float(state.host_column("windows").sum())
         state.hosts.add(key, first=now, seen=now, step=state.steps - 1)
         if now - state.first < self._grace:
+            return []
+        own = services[series.host]
+        if self._host_churn.is_usual_beginning(own, list(services.values()).count(own), now):
             return []
         score = new_surprise(max(lived, state.steps), hosts)
         return [self._announce(build(Series("host", series.host)), f"new host {series.host} first seen", score, now)]

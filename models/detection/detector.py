@@ -21,7 +21,7 @@ from models.detection.alarm_bounds import AlarmBounds, EarlyParameters
 from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
-from models.detection.churn import Churn
+from models.detection.churn import Churn, HostChurn
 from models.detection.control import MUTED, Control, with_planned
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.count_detector import CountDetector, CountScores
@@ -83,9 +83,9 @@ class ShardDetector:
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._templates = TemplateMerging(state, p)
         self._newcomers = Newcomers(state, p)
-        churn = Churn(state)
-        self._appearance = Appearance(state, p, self._newcomers, churn)
-        self._silence = Silence(state, p, self._control, self._limits, churn)
+        churn, hosts = Churn(state), HostChurn(state, p)
+        self._appearance = Appearance(state, p, self._newcomers, churn, hosts)
+        self._silence = Silence(state, p, self._control, self._limits, churn, hosts)
         self._gauges = GaugeDetector(state, p, self._control, model, settings, self._newcomers)
         self._changes = GaugeChanges(state, p, model, settings)
         self._gauge_episodes = GaugeEpisodes(state, p, self._control, model, self._changes, settings)

@@ -302,7 +302,8 @@ class ShardState:
     def close_abandoned(self, now: int, p: DetectorParameters, planned: Ints) -> list[EpisodeEvent]:
         """Close what is open on metrics and logs of hosts that have been silent for so long, and on lines of hosts whose logs have.
 
-        What ends by itself, as the news of a host does, stays, and what is open on `planned` hosts, rows of the table.
+        So is what is open on hosts whose silence was given up. What ends by itself, as the news of a host does, stays, and what is open on
+        `planned` hosts, rows of the table.
         """
         events, patience = [], self.patience(HOUR_MS * p.silence_patience_hours, p)
         for name in sorted(self.episodes.open):
@@ -311,7 +312,9 @@ class ShardState:
             if episode.over or not (of_lines or of_log or name in self.gauges.index):
                 continue
             host = self.hosts.index[host_of(name)]
-            if now - self.host_column("log_seen" if of_lines else "seen")[host] < patience[host] or host in planned:
+            quiet = now - self.host_column("log_seen" if of_lines else "seen")[host]
+            given_up = self.host_column("trials")[host] == 0
+            if (quiet < patience[host] and not given_up) or host in planned:
                 continue
             self.end_run(episode)
             if of_log:
@@ -319,7 +322,7 @@ class ShardState:
             elif not of_lines:
                 self.gauges.matrix[col.PRESENT, self.gauges.index[name]] = 0.0
             what = "the log of its host" if of_lines else "its host"
-            episode.add_reason(f"; {what} has been silent for {round(patience[host] / HOUR_MS, 1):g} h")
+            episode.add_reason(f"; {what} has been silent for {round(min(quiet, patience[host]) / HOUR_MS, 1):g} h")
             events.append(self.episodes.close(name, now))
         return events
 

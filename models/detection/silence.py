@@ -7,7 +7,7 @@ is no drop of hundreds of rates, and nothing is learnt from it. The surprise of 
 long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence, and 45 reports before it. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
 
-Where metrics end all day, as those of pods that live for minutes do, one more that ends is no news (`churn`).
+Where metrics or hosts end all day, as those of pods or machines that live for minutes do, one more that ends is no news (`churn`).
 
 A host whose records are all refused for their time, as its clock is wrong, is absent too: the reason of its silence says so, as long as there were
 such records in the latter half of it.
@@ -25,19 +25,20 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, unquote
 from models.detection import gauge_columns as col
 from models.detection import reasons
-from models.detection.churn import Churn
+from models.detection.churn import Churn, HostChurn
 from models.detection.compiled_metrics import absent_metrics, learn_hosts
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
 from models.detection.limits import METRICS, TEMPLATES, Limits
 from models.detection.shard_state import HOUR_MS, ShardState, ShardWindow, host_of
-from models.records.records import EpisodeEvent
+from models.records.records import USUAL_END, EpisodeEvent
 from models.stats import run_length
 
 LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
 NOT_OBSERVED_NATS = 3.0  # surprise of a log's absence from which on its levels and templates are not observed
-GIVEN_UP, ENDS_OFTEN = "given up", "metrics of this service end often"  # why a silence counts no longer
+# why a silence counts no longer
+GIVEN_UP, ENDS_OFTEN, HOSTS_END = "given up", "metrics of this service end often", "hosts like it end often"
 HOST_SILENT, LOG_SILENT, METRIC_SILENT = "host silent", "log silent", "metric silent"
 
 
@@ -45,9 +46,10 @@ class Silence:
     """Reports hosts and metrics that fall silent or return."""
 
     def __init__(
-        self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits, churn: Churn
+        self, state: ShardState, p: DetectorParameters, control: Control, limits: Limits, churn: Churn, hosts: HostChurn
     ) -> None:
-        self._state, self._p, self._control, self._limits, self._churn = state, p, control, limits, churn
+        self._state, self._p, self._control, self._limits = state, p, control, limits
+        self._churn, self._host_churn = churn, hosts
         self._half_life, self._window = 3_600_000.0 * p.habit_half_life_hours, 1000.0 * p.window_seconds
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
@@ -95,10 +97,19 @@ class Silence:
         if not found:
             return events
         usual = run_length.share_outside(trials, begun, asked, stayed)
-        for at in found:
+        names = {at: build(Series("host", unquote(state.hosts.names[rows[at]]))) for at in found}
+        # Churn is looked at in windows in which a host is found first.
+        first = any(name not in state.episodes.open for name in names.values())
+        for at, name in names.items():
             row = int(rows[at])
+            if first and self._host_churn.is_usual_end(row, now):
+                known = name in state.episodes.open
+                events.append(
+                    self._give_up(name, now, HOSTS_END) if known else self._usual_end(name, row, now, usual[at])
+                )
+                state.hosts.matrix[RUNS, row] = 0.0
+                continue
             host = unquote(state.hosts.names[row])
-            name = build(Series("host", host))
             seen = float(state.host_column("seen")[row])
             # In the latter half of the silence: what was refused at its beginning may have been on the way before it.
             refused = 2.0 * state.host_column("refused")[row] > seen + now
@@ -116,6 +127,17 @@ class Silence:
                 events.append(self._give_up(name, now))
                 state.hosts.matrix[RUNS, row] = 0.0
         return events
+
+    def _usual_end(self, name: str, row: int, now: int, usual: float) -> EpisodeEvent:
+        """An end without surprise, which is evidence only where many hosts, of whatever shards, end at once."""
+        nan, host = math.nan, unquote(self._state.hosts.names[row])
+        seen = int(self._state.host_column("seen")[row])
+        reason = f"{reasons.silent(f'host {host}', (now - seen) / 1000, usual)}, {HOSTS_END}"
+        episode = Episode(
+            name, USUAL_END, "silence", seen, 0.0, 0.0, 0.0, float(usual), nan, nan, "reports/window", reason,
+            over=now + 1, part=USUAL_END,
+        )  # fmt: skip
+        return self._state.episodes.begin(episode, now)
 
     def _due(self, now: int) -> Bools:
         """Of which hosts a metric should have come since the last one, `(n_hosts,)`; of the others it is only the log that is missing."""

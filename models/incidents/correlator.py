@@ -42,7 +42,7 @@ from models.incidents.members import finite_or_zero, says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
 from models.incidents.parameters import STATE_FORMAT, CorrelationParameters
 from models.incidents.returns import Returns
-from models.records.records import NOTHING, EpisodeEvent, IncidentEvent, Key, Watched
+from models.records.records import NOTHING, USUAL_END, EpisodeEvent, IncidentEvent, Key, Watched
 
 # Two incidents that chance lets begin so near to each other at most once in ten times are one.
 SIMULTANEOUS_NATS = math.log(10)
@@ -164,8 +164,10 @@ class Correlator:
             # What follows on a host of an incident does not begin by itself: one host would make the fleet restless.
             affected = self._affected(window_end - ROLL_SECONDS * MILLIS)
             first = [event for event in fresh if event.host not in affected]
+            # Usual ends begin by themselves, however near to each other: of what comes all day, some always does so at once.
+            unusual = [cluster for cluster in at_once if cluster.role[-1] != USUAL_END]
             begun = by_themselves(
-                first, at_once, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
+                first, unusual, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
             )
             self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, Protocol
 
 from scipy import special
 
-from models.records.records import Key
+from models.records.records import USUAL_END, Key
 
 LARGE = 10
 ROLL_SECONDS = 600
@@ -174,8 +174,12 @@ class Rolls:
     begun: list[Onset] = field(default_factory=list)
 
     def learn(self, begun: Iterable[Begun]) -> bool:
-        """Take in episodes that begin; those of another role than of a host as a whole are passed over. Answers whether there were others."""
-        fresh = [Onset(e.start, e.id, e.host, e.role) for e in begun if e.role and e.role[0] == HOST]
+        """Take in episodes that begin; those of another role than of a host as a whole are passed over, and ends that are usual. Answers whether
+        there were others.
+        """
+        fresh = [
+            Onset(e.start, e.id, e.host, e.role) for e in begun if e.role[:1] == (HOST,) and e.role[-1] != USUAL_END
+        ]
         if fresh:
             found = sorted({*self.begun, *fresh})
             oldest = found[-1].start - 1000 * ROLL_MEMORY_SECONDS

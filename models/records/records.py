@@ -25,6 +25,7 @@ EPISODE_KINDS = ("anomaly", "change", "new", "silence")
 LASTING_KINDS = ("anomaly", "silence")
 SEVERITIES = INFO, MINOR, MAJOR, CRITICAL = ("info", "minor", "major", "critical")
 LIMIT = "limit"  # part of an episode about a host, or the fleet, that sends more than it may
+USUAL_END = "usual end"  # part of an episode about a host that ends where hosts like it end often
 APPEARANCES = ("new host", "new service", "new metric", "new template")
 MAX_NAME = 256  # characters of a host, service or metric
 MOST_COMMENT, MOST_AUTHOR = 1_000, 100  # characters of a label
@@ -376,7 +377,8 @@ class EpisodeEvent:
         Doc(
             "The part of the model that raised it: `level`, `step`, `mean`, `roughness`, `rhythm`, `local` (a step in an hour of little movement), "
             "`spread`, `stuck`, `peers` (too far from the other hosts of its role), "
-            "`rate`, `mix`, `silence`, `new host`, `new service`, `new metric`, `new template` or `limit`."
+            "`rate`, `mix`, `silence`, `new host`, `new service`, `new metric`, `new template`, `limit` or "
+            "`usual end` (of a host where hosts like it end often: no news unless many end at once)."
         ),
     ] = ""
     certainty: Annotated[
@@ -486,7 +488,7 @@ class EpisodeEvent:
         if not self.host:
             return ()
         if self.series_kind in ("host", "service"):
-            return (self.series_kind, self.service, self.kind)
+            return (self.series_kind, self.service, USUAL_END if self.part == USUAL_END else self.kind)
         if self.template_id:
             return ("template", self.service, self.template_id)
         if not (metric or self.service or self.level):
