@@ -14,11 +14,8 @@ from models.core.series import parse
 from models.records.records import INFO, RAISED, EarlyAlarm
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 3_000  # characters
-MOST_NAMES, MOST_IN_TITLE, LONGEST_IN_TITLE = (
-    8,
-    3,
-    40,
-)  # names; characters of each in a title, which shows its reason as well
+MOST_NAMES = 8
+MOST_IN_TITLE, LONGEST_IN_TITLE = 3, 40  # names, and characters of each: a title shows its reason as well
 URGENT = ("KappaBehind", "KappaUnhealthy", "KappaViolation")
 EARLY_ALERT = "KappaEarly"
 BEGUN = {"open": "new", "update": "worse", "close": "over"}

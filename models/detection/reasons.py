@@ -36,12 +36,19 @@ PART_OF_FEATURE = {
 }
 
 
+def between(low: str, high: str) -> str:
+    """An interval, of numbers as they are shown."""
+    return low if low == high else f"{low} to {high}"
+
+
 def held(value: float, lower: float, upper: float, unit: str = "", strange: str = "") -> str:
     """A value and what was expected of it. Where it is `strange` otherwise, and not outside of the interval, that comes first."""
     text, low, high = apart(value, lower, upper)
     if lower <= value <= upper:
-        return f"{text}{unit}{f': {strange}, though' if strange else ','} within the expected {low} to {high}{unit}"
-    return f"{text}{unit}, expected {low} to {high}{unit}{f': {strange}' if strange else ''}"
+        return (
+            f"{text}{unit}{f': {strange}, though' if strange else ','} within the expected {between(low, high)}{unit}"
+        )
+    return f"{text}{unit}, expected {between(low, high)}{unit}{f': {strange}' if strange else ''}"
 
 
 def place(series: Series) -> str:
@@ -69,7 +76,9 @@ def value_off(series: Series, value: float, lower: float, upper: float, unit: st
 def peers_off(series: Series, value: float, peers: int, median: float, *, lower: float, upper: float) -> str:
     """A value that is too far from those of the other hosts of its role."""
     own, usual, low, high = apart(value, median, lower, upper)
-    return f"{subject(series)} {own}, the other {peers:,} hosts with {series.service} have {usual} ({low} to {high})"
+    return (
+        f"{subject(series)} {own}, the other {peers:,} hosts with {series.service} have {usual} ({between(low, high)})"
+    )
 
 
 def rough(series: Series, moves: float, usual: float, unit: str) -> str:
@@ -94,7 +103,7 @@ def new_level(
 ) -> str:
     """A change of level that was adopted; `of` says what kind of level it is."""
     now, before, low, high = apart(value, old, lower, upper)
-    return f"{subject(series)} {of} {now}{unit}, was {before}{unit} ({low} to {high})"
+    return f"{subject(series)} {of} {now}{unit}, was {before}{unit} ({between(low, high)})"
 
 
 def new_spread(series: Series, spread: float, old: float, unit: str) -> str:
@@ -129,8 +138,8 @@ def count_off(
     text, low, high = apart(per_minute, lower, upper)
     within = "within the expected" if lower <= per_minute <= upper else "expected"
     if per_minute == 0:
-        return f"{head}no {lines_of(series, template)} for {duration(seconds)}, {within} {low} to {high} lines/min"
-    return f"{head}{text} {lines_of(series, template, '/min')}, {within} {low} to {high}"
+        return f"{head}no {lines_of(series, template)} for {duration(seconds)}, {within} {between(low, high)} lines/min"
+    return f"{head}{text} {lines_of(series, template, '/min')}, {within} {between(low, high)}"
 
 
 def mix_off(series: Series, parts: Shares) -> str:
@@ -140,7 +149,7 @@ def mix_off(series: Series, parts: Shares) -> str:
         share, low, high = shares(*numbers)
         within = "within the expected" if numbers[1] <= numbers[0] <= numbers[2] else "expected"
         of = "" if place else f" of {lines_in(series)}"
-        texts.append(f"{short(text)!r} is {share} %{of}, {within} {low} to {high} %")
+        texts.append(f"{short(text)!r} is {share} %{of}, {within} {between(low, high)} %")
     return "; ".join(texts)
 
 
@@ -149,7 +158,7 @@ def new_mix(series: Series, parts: Shares) -> str:
     texts = []
     for text, *numbers in parts:
         share, low, high = shares(*numbers)
-        texts.append(f"{short(text)!r} {share} %, was {low} to {high} %")
+        texts.append(f"{short(text)!r} {share} %, was {between(low, high)} %")
     return f"new mix of {lines_in(series)}: {'; '.join(texts)}"
 
 

@@ -251,12 +251,12 @@ def test_silence_of_a_host_whose_records_are_refused_for_their_time_says_so(row:
     events = run.play(rows | ({refused: delay} if k % 2 == 0 else {}) for k, rows in enumerate(other.windows(40)))
     assert ends(events) == [("host/vm-1", "open", "silence")]
     assert len(events) > 1
-    assert all(event.reason.endswith(f"% of windows; {clock}") for event in events)
+    assert all(event.reason.endswith(f"% of windows outside of outages; {clock}") for event in events)
     run.play(a | b for a, b in zip(machine.windows(40), other.windows(40), strict=True))
     last = other.windows(40)
     run.play([next(last) | {refused: delay}])  # still on the way when the host went
     (silent, *_) = run.play(last)
-    assert silent.reason.endswith("% of windows")
+    assert silent.reason.endswith("% of windows outside of outages")
 
 
 def test_a_metric_that_stops_alone_is_a_silence(run: DetectorRun, machine: Machine) -> None:
