@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.application import window_of
-from benchmarks.naive import SIGMAS, in_sigmas
+from benchmarks.naive import repeated
 from benchmarks.offline import LATENESS_MS, SKEW_MS, TEXTS, VALUES, count_rows, metric_rows, replayed
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
@@ -245,11 +246,15 @@ def naive_incidents(rows: pd.DataFrame) -> list[dict[str, Any]]:
             values, ends = np.histogram(own["window_end"], minutes, weights=own["n"])[0], minutes[1:]
         else:
             continue
-        above = in_sigmas(values, 24 * 60) > SIGMAS
-        alerts += [(int(at), series.host) for at in ends[1:][above[1:] & above[:-1]]]
+        alerts += [(int(at), series.host) for at in ends[repeated(values, 24 * 60)]]
+    return joined_alerts(alerts, 2 * MINUTE)
+
+
+def joined_alerts(alerts: Iterable[tuple[int, str]], apart: int) -> list[dict[str, Any]]:
+    """Alerts, each a time and a host, as incidents, of which one ends where no alert comes for longer than `apart`; all ms."""
     found: list[dict[str, Any]] = []
     for at, host in sorted(alerts):
-        if not found or at - found[-1]["window_end"] > 2 * MINUTE:
+        if not found or at - found[-1]["window_end"] > apart:
             found.append(
                 {
                     "id": str(at),

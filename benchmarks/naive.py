@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.cases import SIMULATED, Case
-from models.core.arrays import Floats
+from models.core.arrays import Bools, Floats
 
 DAY_SECONDS, DAY_MS = 86_400, 86_400_000.0
 SIGMAS, SEASONAL, RANDOM = 6.0, 10.0, 6.9
@@ -38,6 +38,14 @@ def in_sigmas(values: Floats, rows: int) -> Floats:
     last = x.rolling(rows, min_periods=LEAST_ROWS)
     mean, deviation = last.mean().shift(), last.std().shift()
     return _floats((x - mean).abs() / np.maximum(deviation, TINY))
+
+
+def repeated(values: Floats, rows: int) -> Bools:
+    """Which values lie, as the one before does, too far from the mean of so many rows before, `(n,)`."""
+    above = in_sigmas(values, rows) > SIGMAS
+    above[1:] &= above[:-1].copy()
+    above[:1] = False
+    return above
 
 
 def seasonal(case: Case) -> Floats:
