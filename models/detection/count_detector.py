@@ -208,7 +208,7 @@ class CountDetector:
         if episode.cause == HIGH:
             episode.take_in(float(row.scores.value[j]), float(b.seconds[j]))
         normal = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
-        episode.normal_windows = episode.normal_windows + 1 if normal else 0
+        episode.count_normal(row.now, normal=bool(normal))
         if episode.normal_windows >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.end_of_high(self._state.counts.matrix, row.row)

@@ -80,8 +80,10 @@ class Episode:
     opened_as
         The series that it was opened on, where that has become part of another one; empty else.
     recurs_every, longest, highest
-        Of one that has come back as regularly as ever: the usual time between two, seconds (else 0), and how long they last, seconds, and
-        their score, nats, at most: see `models.detection.recurrence`.
+        Of one that has come back as usual: the usual time between two, seconds (else 0), and how long they last, seconds, and
+        their evidence, nats, at most: see `models.detection.recurrence`.
+    strange_until
+        When its last window that was not normal ended, epoch ms.
     mean, weight
         Of log lines: the mean of the last minutes, and how many windows it is worth.
     silent_seconds
@@ -124,6 +126,7 @@ class Episode:
     recurs_every: float = 0.0
     longest: float = 0.0
     highest: float = 0.0
+    strange_until: int = 0
     silent_seconds: float = field(default=0.0, compare=False)
 
     def settle_reason(self) -> None:
@@ -234,8 +237,20 @@ class Episode:
 
     def is_unusual(self, now: int) -> bool:
         """Whether it is longer or stronger by now, epoch ms, than those before it."""
-        lasted = (now - self.start) / 1000
-        return lasted > recurrence.GROWTH * self.longest or self.score > recurrence.GROWTH * self.highest
+        return (
+            self.lasted(now) > recurrence.GROWTH * max(self.longest, recurrence.SHORT)
+            or self.evidence > recurrence.GROWTH * self.highest
+        )
+
+    def count_normal(self, now: int, *, normal: bool) -> None:
+        """Take in whether the window that ended at `now`, epoch ms, was normal."""
+        self.normal_windows = self.normal_windows + 1 if normal else 0
+        if not normal:
+            self.strange_until = now
+
+    def lasted(self, now: int) -> float:
+        """Seconds from its beginning to its last window that was not normal, as of now, epoch ms."""
+        return ((self.strange_until if self.normal_windows else now) - self.start) / 1000
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
@@ -266,19 +281,19 @@ class Episodes:
     def begin(self, episode: Episode, window_end: int) -> EpisodeEvent:
         """Open an episode. Answers the event."""
         self.open[episode.series] = episode
+        episode.strange_until = window_end
         if episode.kind in UNDECIDED and episode.cause != LIMITED:
-            known = self.recurrences.of(episode.series, episode.cause)
-            if known.begins(episode.start, window_end):
-                episode.recurs_every, episode.longest, episode.highest = known.mean, known.longest, known.highest
-                if episode.is_unusual(window_end):
-                    episode.recurs_every = 0.0
+            usual = self.recurrences.begins(episode.series, episode.cause, episode.start, window_end)
+            if usual is not None:
+                episode.longest, episode.highest = usual.longest, usual.highest
+                episode.recurs_every = 0.0 if episode.is_unusual(window_end) else usual.every
         return episode.event("open", window_end)
 
     def close(self, series: str, window_end: int) -> EpisodeEvent:
         """Close the episode of a series. Answers the event."""
         episode = self.open.pop(series)
-        if (series, episode.cause) in self.recurrences.known and not episode.adopted:
-            self.recurrences.of(series, episode.cause).ends(episode.start, window_end, episode.score)
+        if not episode.adopted:
+            self.recurrences.ends(series, episode.cause, episode.start, episode.lasted(window_end), episode.evidence)
         return episode.event("close", window_end)
 
     def due(self, window_end: int) -> list[str]:

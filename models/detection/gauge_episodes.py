@@ -178,7 +178,7 @@ class GaugeEpisodes:
                 returned or not row.scores.base[row.place] >= row.scores.alert_nats[row.place],
                 p.metric_clear_rows(row.scores.apart[row.place]),
             )
-        episode.normal_windows = episode.normal_windows + 1 if normal else 0
+        episode.count_normal(row.now, normal=bool(normal))
         return bool(episode.normal_windows >= wanted)
 
     def _close(self, episode: Episode, row: _GaugeRow) -> EpisodeEvent:

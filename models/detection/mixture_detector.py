@@ -201,7 +201,7 @@ class MixtureDetector:
         p, context, score = self._p, int(judged.contexts[at]), float(judged.belief.score[at])
         if episode.gather(score, p.allowance_nats, float(judged.seconds[at]) / p.window_seconds):
             self._describe(episode, judged, at)
-        episode.normal_windows = episode.normal_windows + 1 if score < p.clear_nats else 0
+        episode.count_normal(judged.now, normal=score < p.clear_nats)
         if episode.normal_windows >= p.clear_windows or not self._state.context_column("mix_page")[context]:
             self._begin_from_scratch([context])
             return [self._state.episodes.close(episode.series, judged.now)]

@@ -123,7 +123,7 @@ class PeerDetector:
         if episode.gather(score, self._p.allowance_nats, float(rows.seconds[i]) / self._p.window_seconds):
             _, episode.lower, episode.typical, episode.upper = rows.peers[:, i].tolist()
             episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
-        episode.normal_windows = 0 if score >= self._p.clear_nats else episode.normal_windows + 1
+        episode.count_normal(rows.now, normal=score < self._p.clear_nats)
         if episode.normal_windows >= CLEARED:
             self._state.peers.change(int(rows.rows[i]), peer_law.forget_waiting)
             return [self._state.episodes.close(episode.series, rows.now)]

@@ -1,4 +1,5 @@
-"""Episodes of one cause of a series that come back at regular times: a restart each night, a disk that is cleaned every three days.
+"""Episodes that come back: of one series at regular times (a restart each night, a disk that is cleaned every three days), or of one series after
+the other that differ in labels alone (an error on one of a switch's ports).
 
 The times between the beginnings of the last episodes, seconds, have the mean m, the sum of squared deviations q and the number n, of which
 older ones fade. Another episode is expected e seconds after the last one if
@@ -14,13 +15,19 @@ expected ones is not expected, and is left out. Any other time of coming begins 
 Poisson process) 0.2 % are taken for regular; of those that come every 20 hours, give or take 5 %, 13 % are not, the first four included
 (tests/models/test_recurrence.py).
 
-It fails where a fault comes just when something regular is due, and looks like it: it is reported once the regular one has come as well.
+Series are *alike* if host, service and metric are the same and labels differ. Where the last episodes of others alike began on three or more
+occasions of the last week, of five minutes each, the first of them a day ago, another one recurs as well, unless more than twice as many begin
+together. Three of those occasions have to be as long and as strong, as above.
+
+It fails where a fault comes just when something regular is due, and looks like it: it is reported once the regular one has come as well. So it does
+for a fault that is one of many short ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
@@ -34,6 +41,9 @@ MOST_DEVIATION = 2.5  # spreads
 MOST_MISSING = 2
 MEMORY = 12.0  # intervals
 GROWTH = 1.5
+TOGETHER, WEEK = 300_000, 7 * 86_400_000  # ms
+SHORT = 300.0  # seconds: what is shorter is as short as that
+LEAST_OCCASIONS, MOST_ALIKE = 3, 64  # of series that are alike, the latest
 PART = "recurrences"
 
 
@@ -48,7 +58,7 @@ class Recurrence:
     intervals, mean, squares
         How many times between them count, their mean and their sum of squared deviations, seconds.
     longest, highest
-        Of those that have ended: how long they lasted, seconds, and their score, nats, at most.
+        Of those that have ended: how long they lasted, seconds, and their evidence, nats, at most.
     """
 
     since: int = 0
@@ -82,11 +92,14 @@ class Recurrence:
             self.intervals = self.mean = self.squares = self.longest = self.highest = 0.0
         return False
 
-    def ends(self, start: int, end: int, score: float) -> None:
-        """Take in the end of an episode, its times in epoch ms and its score in nats; of one that was not expected nothing is learnt."""
+    def ends(self, start: int, lasted: float, evidence: float) -> None:
+        """Take in that the episode that began at `start`, epoch ms, is over: how long it lasted, seconds, and its evidence, nats.
+
+        Of one that was not expected nothing is learnt.
+        """
         if start == self.last:
-            self.longest = max(self.longest, (end - start) / 1000)
-            self.highest = max(self.highest, score)
+            self.longest = max(self.longest, lasted)
+            self.highest = max(self.highest, evidence)
 
     def _spread(self) -> float:
         """The spread of the next interval, seconds."""
@@ -110,6 +123,15 @@ COLUMNS |= dict.fromkeys(NUMBERS[2:], "double")
 numbers_of = attrgetter(*NUMBERS)
 
 
+@dataclass(frozen=True)
+class Usual:
+    """What an episode that recurs is held against: the time between two, how long they last, seconds, and their evidence, nats, at most."""
+
+    every: float
+    longest: float
+    highest: float
+
+
 @dataclass
 class Recurrences:
     """The recurrences of a shard, by series and cause of the episodes, and whether they have changed since the last dump."""
@@ -117,15 +139,40 @@ class Recurrences:
     known: dict[tuple[str, str], Recurrence] = field(default_factory=dict)
     changed: bool = False
 
-    def of(self, series: str, cause: str) -> Recurrence:
-        """How the episodes of a series come back that have a cause; it is about to change."""
+    def __post_init__(self) -> None:
+        """Sort those that are alike by their last episodes."""
+        self._alike: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for (series, cause), one in self.known.items():
+            self._alike.setdefault((unlabelled(series), cause), []).append((one.last, series))
+        for own in self._alike.values():
+            own.sort()
+
+    def begins(self, series: str, cause: str, start: int, found: int) -> Usual | None:
+        """Take in an episode that began at `start` and was opened at `found`, epoch ms; answers what it is like where it recurs."""
+        own, alike = self.known.get((series, cause)), self._alike.setdefault((unlabelled(series), cause), [])
+        if own is None:
+            own = self.known[series, cause] = Recurrence()
+        else:
+            del alike[bisect_left(alike, (own.last, series))]
         self.changed = True
-        return self.known.setdefault((series, cause), Recurrence())
+        if own.begins(start, found):
+            usual: Usual | None = Usual(own.mean, own.longest, own.highest)
+        else:
+            usual = among([self.known[name, cause] for _, name in alike[-MOST_ALIKE:]], start)
+        insort(alike, (own.last, series))
+        return usual
+
+    def ends(self, series: str, cause: str, start: int, lasted: float, evidence: float) -> None:
+        """Take in the end of an episode, see `Recurrence.ends`."""
+        if (series, cause) in self.known:
+            self.changed = True
+            self.known[series, cause].ends(start, lasted, evidence)
 
     def forget(self, series: Container[str]) -> None:
         """Forget these series."""
-        for key in [key for key in self.known if key[0] in series]:
-            del self.known[key]
+        for name, cause in [key for key in self.known if key[0] in series]:
+            alike = self._alike[unlabelled(name), cause]
+            del alike[bisect_left(alike, (self.known.pop((name, cause)).last, name))]
             self.changed = True
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -138,3 +185,28 @@ class Recurrences:
         rows = zip(*(columns[name].to_pylist() for name in NUMBERS), strict=True)
         keys = zip(columns["series"].to_pylist(), columns["cause"].to_pylist(), strict=True)
         return cls({key: Recurrence(*row) for key, row in zip(keys, rows, strict=True)})
+
+
+def unlabelled(series: str) -> str:
+    """The name of a series without its labels; a host or service may have a brace in its name."""
+    *owner, rest = series.split("/", 3)
+    return series if len(owner) < 3 else "/".join([*owner, rest.partition("{")[0]])
+
+
+def among(alike: Iterable[Recurrence], start: int) -> Usual | None:
+    """What an episode that begins at `start`, epoch ms, is like where those of others alike have come often enough; else None."""
+    occasions: dict[int, list[Recurrence]] = {}
+    together = 1
+    for one in alike:
+        if abs(start - one.last) <= TOGETHER:
+            together += 1
+        elif start - one.last <= WEEK and one.longest > 0:
+            occasions.setdefault(one.last // TOGETHER, []).append(one)
+    as_many = [own for own in occasions.values() if 2 * len(own) >= together]
+    first = min((one.last for own in as_many for one in own), default=start)
+    if len(as_many) < LEAST_OCCASIONS or start - first < 1000 * ESTABLISHED_SECONDS:
+        return None
+    longest = sorted((max(one.longest for one in own) for own in as_many), reverse=True)
+    highest = sorted((max(one.highest for one in own) for own in as_many), reverse=True)
+    every = (start - first) / 1000 / len(as_many)
+    return Usual(every, longest[LEAST_OCCASIONS - 1], highest[LEAST_OCCASIONS - 1])

@@ -401,8 +401,8 @@ class EpisodeEvent:
     recurs_every: Annotated[
         float,
         Doc(
-            "The usual time between two of them, where an episode of the series has come back as regularly as ever for a day or more, and is "
-            "neither longer nor stronger than they were: it is no evidence for an incident; null else.",
+            "The usual time between two of them, where an episode of the series has come back as regularly as ever for a day or more, or often of "
+            "series that differ in labels alone, and is neither longer nor stronger than they were: it is no evidence for an incident; null else.",
             "s",
         ),
     ] = math.nan
@@ -446,7 +446,7 @@ class EpisodeEvent:
 
     @property
     def recurs(self) -> bool:
-        """Whether it has come back as regularly as ever."""
+        """Whether it has come back as usual."""
         return math.isfinite(self.recurs_every)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,7 @@ def begun(hours: Floats) -> list[bool]:
     known, found = Recurrence(), []
     for at in (BEGIN + hours * HOUR).astype(np.int64).tolist():
         found.append(known.begins(at, at + MINUTE))
-        known.ends(at, at + 10 * MINUTE, 12.0)
+        known.ends(at, 600.0, 12.0)
     return found
 
 
@@ -95,7 +96,7 @@ def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -
     for known in (growing, longer):
         assert known.begin(episode(now), now + MINUTE).recurs
     found = growing.open[SERIES]
-    found.score = 18.5
+    found.evidence = 18.5
     assert found.update_due(now + 2 * MINUTE) and not found.event("update", now + 2 * MINUTE).recurs
     found = longer.open[SERIES]
     assert not found.update_due(now + 14 * MINUTE)
@@ -107,9 +108,21 @@ def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -
 def test_how_strong_an_episode_was_is_not_learnt_of_one_whose_values_were_adopted(adopted: bool) -> None:
     known, now = episodes_of(NIGHTS), NIGHTS[-1] + DAY
     known.begin(episode(now), now + MINUTE)
-    known.open[SERIES].score, known.open[SERIES].adopted = 90.0, adopted
+    known.open[SERIES].evidence, known.open[SERIES].adopted = 90.0, adopted
     known.close(SERIES, now + 5 * MINUTE)
-    assert known.recurrences.of(SERIES, "strange").highest == (12.0 if adopted else 90.0)
+    assert known.recurrences.known[SERIES, "strange"].highest == (12.0 if adopted else 90.0)
+
+
+def test_how_long_an_episode_was_is_without_the_windows_for_which_it_stays_open() -> None:
+    known = Episodes()
+    known.begin(episode(BEGIN), BEGIN + MINUTE)
+    for minute in range(2, 30):
+        known.open[SERIES].count_normal(BEGIN + minute * MINUTE, normal=minute > 7)
+    known.close(SERIES, BEGIN + 29 * MINUTE)
+    assert known.recurrences.known[SERIES, "strange"].longest == 7 * 60.0
+    known.begin(episode(BEGIN + DAY), BEGIN + DAY + MINUTE)  # a silence, for instance: nothing of it is normal
+    known.close(SERIES, BEGIN + DAY + 29 * MINUTE)
+    assert known.recurrences.known[SERIES, "strange"].longest == 29 * 60.0
 
 
 def test_an_episode_that_grows_for_ever_has_a_limited_number_of_updates() -> None:
@@ -144,6 +157,59 @@ def test_what_is_known_of_recurrences_survives_a_restart_to_the_bit() -> None:
     for known in (before, Recurrences()):
         after = Recurrences.load(read_part(columns_part(COLUMNS, known.rows()))[0])
         assert after.known == known.known and not after.changed
+
+
+def port(number: int, metric: str = "errors", host: str = "switch-1") -> str:
+    return f"counter/{host}/if/{metric}{{port={number}}}"
+
+
+def of_ports(hours: Sequence[float]) -> Episodes:
+    """Episodes of ten minutes and 12 nats that began after so many hours, each on a port of its own."""
+    known = Episodes()
+    for number, hour in enumerate(hours):
+        at = BEGIN + int(hour * HOUR)
+        known.begin(replace(episode(at), series=port(number)), at + MINUTE)
+        known.close(port(number), at + 10 * MINUTE)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("hours", "recurs"),
+    [
+        ([1.0, 9.0, 20.0], True),
+        ([1.0, 20.0], False),  # too few occasions
+        ([1.0, 1.01, 1.02, 20.0], False),
+        ([7.5, 9.0, 20.0], False),  # within a day
+        ([-150.0, 1.0, 20.0], False),  # more than a week ago
+    ],
+)
+def test_what_comes_often_on_series_that_differ_in_labels_recurs(hours: list[float], *, recurs: bool) -> None:
+    at = BEGIN + 31 * HOUR
+    for series, expected in (
+        (port(90), recurs),
+        (port(90, metric="drops"), False),
+        (port(90, host="switch-2"), False),
+        ("counter/switch-1/if/errors", recurs),
+        ("counter/switch-1/if{1}/errors", False),
+    ):
+        known = of_ports(hours)
+        assert known.begin(replace(episode(at), series=series), at + MINUTE).recurs == expected
+        again = Episodes((), Recurrences.load(read_part(columns_part(COLUMNS, of_ports(hours).recurrences.rows()))[0]))
+        assert again.begin(replace(episode(at), series=series), at + MINUTE).recurs == expected
+        assert again.recurrences.rows() == known.recurrences.rows()
+
+
+def test_it_is_news_where_it_is_longer_or_stronger_than_three_of_them_were_or_many_begin_at_once() -> None:
+    at = BEGIN + 31 * HOUR
+    known = of_ports([1.0, 9.0, 20.0])
+    assert not known.begin(replace(episode(at), series=port(90), evidence=18.5), at + MINUTE).recurs
+    known = of_ports([1.0, 9.0, 20.0])
+    assert known.begin(replace(episode(at), series=port(90)), at + MINUTE).recurs
+    assert not known.open[port(90)].update_due(at + 14 * MINUTE)
+    assert known.open[port(90)].update_due(at + 16 * MINUTE)
+    known = of_ports([1.0, 9.0, 20.0])
+    found = [known.begin(replace(episode(at), series=port(k)), at + MINUTE).recurs for k in range(90, 100)]
+    assert found == [True] * 2 + [False] * 8
 
 
 def event(at: int, status: str = "open", recurs_every: float = math.nan) -> EpisodeEvent:
