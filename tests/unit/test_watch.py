@@ -196,10 +196,10 @@ def test_early_alarms_are_lines_and_objects_that_say_what_became_of_them() -> No
     for alarm in (ALARM, SETTLED, line, replace(ALARM, upper=float("nan"), lower=80.0)):
         LineView(lines.append, ZoneInfo("Europe/Vienna")).show_early(alarm, IncidentTracker())
     assert [text.removeprefix("11-21 13:00:07 CET early  vm-1/shop: ") for text in lines] == [
-        "latency 74.25, above 61.5; provisional",
-        "latency 74.25, above 61.5; confirmed by incident i1, 27 s before it",
+        "latency 74.2, above 61.5; provisional",
+        "latency 74.2, above 61.5; confirmed by incident i1, 27 s before it",
         "a line of a template, which it has never had: no?[2J disk; withdrawn",
-        "latency 74.25, below 80; provisional",
+        "latency 74.2, below 80; provisional",
     ]
     JsonView(lines.append).show_early(SETTLED, IncidentTracker())
     shown = json.loads(lines[-1])
@@ -214,7 +214,7 @@ def test_page_shows_an_early_alarm_until_it_is_settled() -> None:
             page.show_early(alarm, IncidentTracker())
             with console.capture() as capture:
                 console.print(live.get_renderable())
-            seen.append("latency 74.25, above 61.5; provisional" in capture.get())
+            seen.append("latency 74.2, above 61.5; provisional" in capture.get())
     assert seen == [True, False]
 
 
