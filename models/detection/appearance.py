@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -20,15 +20,7 @@ from models.detection.churn import Churn, HostChurn
 from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import (
-    NewTemplate,
-    ShardState,
-    ShardWindow,
-    context_name,
-    context_of,
-    host_of,
-    is_template,
-)
+from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, context_of, is_template
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
@@ -44,20 +36,18 @@ class Appearance:
     ) -> None:
         self._state, self._p, self._newcomers, self._churn, self._host_churn = state, p, newcomers, churn, hosts
         self._grace = 60_000 * p.grace_minutes
+        self._new_hosts: dict[str, frozenset[str]] = {}  # services of the hosts that are new in this window
+        self._alike: Counter[frozenset[str]] = Counter()  # how many of them have the same services
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
         events: list[EpisodeEvent] = []
         together = Counter(context_of(rows.series[i]) for i in missing)
-        services: dict[str, set[str]] = {}  # of new hosts
-        for i in missing:
-            if host_of(rows.series[i]) not in self._state.hosts.index:
-                series = parse(rows.series[i])
-                services.setdefault(series.host, set()).add(series.service)
-        for i in missing:
+        parsed = [parse(rows.series[i]) for i in missing]
+        self._find_new_hosts(parsed, now)
+        for i, series in zip(missing, parsed, strict=True):
             name = rows.series[i]
-            series = parse(name)
-            events += self._host(series, now, services)
+            events += self._host(series, now)
             events += self._context(series, now)
             events += self._series(name, series, now, together[context_of(name)])
             if series.kind == "template" and rows.template[i]:
@@ -65,7 +55,16 @@ class Appearance:
         self._state.renamed |= bool(missing)
         return events
 
-    def _host(self, series: Series, now: int, services: Mapping[str, set[str]]) -> list[EpisodeEvent]:
+    def _find_new_hosts(self, missing: Iterable[Series], now: int) -> None:
+        """Find the services of hosts that are not known yet, and how many of these hosts have the same ones, where such hosts are reported."""
+        found: dict[str, set[str]] = {}
+        for series in missing if now - self._state.first >= self._grace else ():
+            if quote(series.host) not in self._state.hosts.index:
+                found.setdefault(series.host, set()).add(series.service)
+        self._new_hosts = {host: frozenset(services) for host, services in found.items()}
+        self._alike = Counter(self._new_hosts.values())
+
+    def _host(self, series: Series, now: int) -> list[EpisodeEvent]:
         state, key = self._state, quote(series.host)
         if key in state.hosts.index:
             return []
@@ -73,8 +72,8 @@ class Appearance:
         state.hosts.add(key, first=now, seen=now, step=state.steps - 1)
         if now - state.first < self._grace:
             return []
-        own = services[series.host]
-        if self._host_churn.is_usual_beginning(own, list(services.values()).count(own), now):
+        services = self._new_hosts[series.host]
+        if self._host_churn.is_usual_beginning(services, self._alike[services], now):
             return []
         score = new_surprise(max(lived, state.steps), hosts)
         return [self._announce(build(Series("host", series.host)), f"new host {series.host} first seen", score, now)]

@@ -27,11 +27,8 @@ from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.detection import gauge_columns as col
 from models.detection.population import GAPS
+from models.detection.recurrence import LEAST_OCCASIONS, TOGETHER, WEEK
 from models.detection.shard_state import DAY_MS, ShardState
-
-TOGETHER = 300_000  # ms
-WEEK_MS = 7 * DAY_MS
-LEAST_OCCASIONS = 3
 
 
 class Churn:
@@ -103,7 +100,7 @@ class HostChurn:
         first, seen, windows = (state.host_column(name) for name in ("first", "seen", "windows"))
         self._seen, self._lived = seen.copy(), seen - first
         quiet, interval = now - seen, self._lived / np.maximum(windows - 1.0, 1.0)
-        self._gone = (quiet <= WEEK_MS) & (quiet > GAPS * np.maximum(interval, self._window))
+        self._gone = (quiet <= WEEK) & (quiet > GAPS * np.maximum(interval, self._window))
         self._passing = (first - state.first > self._grace) & (self._lived < DAY_MS)
         if self._named[0] is not contexts.names:
             self._named = contexts.names, []

@@ -178,8 +178,9 @@ def lines_in(series: Series) -> str:
 
 
 def silent(what: str, seconds: float, usual: float, delay: float = 0.0) -> str:
-    """A host or metric that has stopped reporting; before, it did in the share `usual` of the windows
-    outside of silences that were reported: these are not learnt.
+    """A host or metric that has stopped reporting; before, it did in the share `usual` of windows.
+
+    Silences that were reported are not learnt, so these windows are those outside of them.
 
     `delay` is by how many seconds records of the host are late that are refused; negative if they are ahead of time, 0 if there are none.
     """

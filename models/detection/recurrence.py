@@ -173,6 +173,8 @@ class Recurrences:
         for name, cause in [key for key in self.known if key[0] in series]:
             alike = self._alike[unlabelled(name), cause]
             del alike[bisect_left(alike, (self.known.pop((name, cause)).last, name))]
+            if not alike:
+                del self._alike[unlabelled(name), cause]
             self.changed = True
 
     def rows(self) -> list[tuple[Any, ...]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
+from support.incident_records import alarm, alarm_value
 from support.incident_records import value as incident_value
 from support.waiting import wait_until
 
@@ -18,12 +18,10 @@ from app.early.settlement import Settlement
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from models.records.records import EarlyAlarm, early_id
-from models.records.schema import plain
 
 pytestmark = [pytest.mark.stack]
 
-CPU, WINDOW_END, PATIENCE_MS = "gauge/web-1//cpu", 100_000, 120_000
+PATIENCE_MS = 120_000
 
 
 @pytest.mark.parametrize("status", ["open", "close"])
@@ -37,24 +35,14 @@ def test_a_series_raises_nothing_as_long_as_the_incident_that_confirmed_its_alar
         early={"enabled": True},
     )
     topics.create(settings)
-    raised = EarlyAlarm(
-        id=early_id(CPU, WINDOW_END),
-        version="live",
-        series=CPU,
-        window_end=WINDOW_END,
-        status="raised",
-        event_time=WINDOW_END - 3_000,
-        value=0.97,
-        upper=0.9,
-        bound_window_end=WINDOW_END - 30_000,
-    )
-    confirmed = replace(raised, status="confirmed", incident=f"{1:024x}", settled_at=WINDOW_END + 10_000)
+    raised = alarm(1)
+    confirmed = replace(raised, status="confirmed", incident=f"{1:024x}", settled_at=raised.window_end + 10_000)
     with closing(KafkaProducer(**client_options(settings), acks="all")) as producer:
         # The alarm waits no more, so the incident that confirmed it is older than all that wait.
         for topic, value in (
             ("incidents", incident_value(1)),
             *((("incidents", incident_value(1, status)),) if status == "close" else ()),
-            *(("early", json.dumps(plain(one)).encode()) for one in (raised, confirmed)),
+            *(("early", alarm_value(one)) for one in (raised, confirmed)),
         ):
             producer.send(settings.topic(topic), value, key=b"key", partition=0).get(10.0)
     with closing(EarlyLog(settings, Settlement(PATIENCE_MS))) as lane:
@@ -65,4 +53,4 @@ def test_a_series_raises_nothing_as_long_as_the_incident_that_confirmed_its_alar
 
         wait_until(is_current, 30.0)
         assert lane.settlement.waiting == {}
-        assert lane.settlement.quiet == ({CPU} if status == "open" else set())
+        assert lane.settlement.quiet == ({raised.series} if status == "open" else set())
