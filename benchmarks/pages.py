@@ -210,7 +210,7 @@ def refused(chance: random.Random, number: int, start: datetime, version: str) -
         "partition": 0,
         "offset": number,
         "stage": "extract",
-        "size": 99,
+        "length": 26,
     }
     event = {"kind": "pipeline_error", "dataset": dataset, "reason": f"reason {chance.randrange(8)}"}
     return {"event": event, "message": '{"metric.value": "twelve"}', "pipeline": source_position}
