@@ -28,7 +28,7 @@ NOBODY_ROLE = "nobody"  # may not even read
 MAY = {
     VIEWER: "read",
     RESPONDER: "read, label incidents, write rules about them and ask models",
-    OPERATOR: "read, label incidents, ask models, promote versions and roll back",
+    OPERATOR: "read, label incidents, write rules about them, ask models, promote versions and roll back",
 }
 EVERYBODY = "*"  # in a list of names: everybody who has signed in
 GROUP = "group:"  # before the name of a group
