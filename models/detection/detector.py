@@ -198,7 +198,10 @@ class ShardDetector:
             self._templates.forget()
             self._named = UNNAMED  # rows may have moved
             self._calls.forget()
-        state.first = state.first or window_end
+        # A rule may be much older than all else that the log still holds: in its window no host could be seen.
+        gap = max(60_000 * self._p.grace_minutes, 1000 * self._p.window_seconds)
+        if not state.first or (not len(state.hosts) and window_end - before > gap):
+            state.first = window_end
         state.last = window_end
         state.steps += 1
         return rows, closed + self._control.turn(window_end, before)

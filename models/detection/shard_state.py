@@ -203,7 +203,8 @@ class ShardState:
     pressed
         Quoted hosts of which series were left out in the last hour, and when last, epoch ms; the key `` is the fleet's hosts.
     steps, first, last
-        Number of observed windows, and the ends of the first and last one, epoch ms.
+        Number of observed windows, and the ends of the first and last one, epoch ms. A shard without hosts begins anew
+        after a gap of the grace period.
     renamed
         Whether names were added or removed since the last dump.
     """

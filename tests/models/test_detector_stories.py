@@ -367,6 +367,16 @@ def test_a_new_host_is_one_change(run: DetectorRun, machine: Machine) -> None:
     assert events[0].reason == "new host vm-9 first seen"
 
 
+@pytest.mark.parametrize(("missing", "is_new"), [(0, True), (170, True), (190, False)])
+def test_a_host_is_new_to_an_empty_shard_that_was_observed_for_the_grace_period(missing: int, is_new: bool) -> None:
+    """A gap as long as that begins it anew: nobody knows what was new meanwhile."""
+    run = DetectorRun(ShardDetector(DetectorParameters()))
+    run.play({} for _ in range(200))
+    run.gap(missing)
+    found = words(run.play(Machine().windows(3)))
+    assert found == ([("host/vm-1", "open", "change"), ("host/vm-1", "close", "change")] if is_new else [])
+
+
 def test_a_new_service_is_one_change(run: DetectorRun, machine: Machine) -> None:
     extra: dict[str, Row] = {
         "gauge/vm-1/db/size": 5.0,

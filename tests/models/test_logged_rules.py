@@ -44,6 +44,15 @@ def test_a_rule_has_its_effect_from_the_window_in_which_it_was_appended(effect: 
     assert not same(logged, played(rows, {}))
 
 
+def test_a_rule_that_is_much_older_than_the_rest_of_the_log_makes_no_host_new() -> None:
+    """Kafka keeps the last record of a rule for ever, and of all else two weeks."""
+    rows, one = story(60), run()
+    old = START - 14 * 8_640 * WINDOW
+    one.detector.step(old, with_appended(windows({}), [(f"rule/0/{0:020d}", *keyed(rule(host="h-9", mute=True)))]))
+    assert same(played(rows, {}, one), played(rows, {}))
+    assert not one.events
+
+
 def test_a_mute_that_is_removed_is_no_more_from_that_window_on() -> None:
     rows = story(100, {range(60, 90): {CPU: 40.0}})
     muted = played(rows, {20: [rule(mute=True)], 70: [rule(removed=True)]})
