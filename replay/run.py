@@ -131,7 +131,7 @@ def plan(
     if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
         requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
     if reference is not None:
-        requested = dataclasses.replace(requested, from_ms=reference.watermark, from_offsets=None)
+        requested = dataclasses.replace(requested, from_ms=reference.watermark, from_offsets=None, has_state=True)
     if earlier is not None and earlier.asked is None and not earlier.complete:
         whole = resolve_unrecorded(settings, requested, earlier)
     else:

@@ -25,7 +25,7 @@ from app.kafka.partitions import by_topic
 from app.kafka.topics import topic_names
 from app.versions.replay_manifest import Slice, SliceResult
 from models.records.records import WatermarkMessage
-from pipelines import runner
+from pipelines import overflow, runner
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
@@ -87,7 +87,7 @@ def run_slice(
     topics, kafka = topic_names(context.settings), kafka_connection(context.settings)
     counts: dict[str, int] = {"events": part.events}
     with scratch(after) as folder:
-        closed = kept(extracted(context, kafka, part, topics), folder / "closed")
+        closed = kept(extracted(context, kafka, part, topics, with_rules=before is None), folder / "closed")
         windowing, limits = context.settings.windowing, context.settings.limits
         windows = extract.windows_of(closed, windowing, limits)
         counts |= windows.refused
@@ -98,7 +98,7 @@ def run_slice(
         detector, ends = context.settings.detector, list(windows.ends)
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
         answers = kept(answers, folder / "answers")
-        answered = answers.where(F.col("part").isNull())
+        answered = published(answers, part)
         records = detect.records(answered, topics, context.settings.topics.partitions)
         report("correlating")
         digests = digest_of(records, topics)
@@ -109,7 +109,8 @@ def run_slice(
             write_to_kafka(records, kafka)
             write_incidents(context, incidents, topics["incidents"], kafka)
         digests["incidents"] = digest_of_texts(context, [value for _, value in incidents])
-        counts |= {"windows": len(windows.ends), "incidents": len(incidents)}
+        made = sum(part.after is None or end > part.after for end in windows.ends)
+        counts |= {"windows": made, "incidents": len(incidents)}
         counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
         savepoint_writer.write(after, context.provenance, states(answers), correlator)
     return SliceResult(counts, digests, round(time.monotonic() - began, 3))
@@ -132,23 +133,40 @@ def kept(frame: DataFrame, folder: Path) -> DataFrame:
     return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
 
 
-def extracted(context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str]) -> DataFrame:
-    """The output of `extract` for the slice's records, in the slice's windows."""
+def extracted(
+    context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str], *, with_rules: bool
+) -> DataFrame:
+    """The output of `extract` for the slice's records, in the windows that `only` keeps."""
     telemetry, logs, labels, changes, rules = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
     unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
     own = context.settings
     closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits, rules)
-    return only(closed, part)
+    return only(closed, part, with_rules=with_rules)
 
 
-def only(closed: DataFrame, part: Slice) -> DataFrame:
-    """The windows of a slice: those beyond its edges are incomplete here, and complete in its neighbours."""
+def only(closed: DataFrame, part: Slice, *, with_rules: bool = False) -> DataFrame:
+    """The windows of a slice: those beyond its edges are incomplete here, and complete in its neighbours.
+
+    `with_rules`: also rules of earlier windows, for a run that begins without a state. They hold until they end,
+    however old they are.
+    """
     # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
     end = F.col("window_end") + F.floor(F.rand() * 0)
     within = end <= part.until
-    return closed.where(within if part.after is None else within & (end > part.after))
+    if part.after is not None:
+        later = end > part.after
+        within &= (later | overflow.of_rule()) if with_rules else later
+    return closed.where(within)
+
+
+def published(answers: DataFrame, part: Slice) -> DataFrame:
+    """What `detect` answers in the windows of a slice, and its letters: windows before it are of rules alone."""
+    answered = answers.where(F.col("part").isNull())
+    if part.after is None:
+        return answered
+    return answered.where(F.col("letter").isNotNull() | (F.col("window_end") > part.after))
 
 
 def states(answers: DataFrame) -> Iterator[ShardParts]:

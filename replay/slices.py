@@ -41,7 +41,8 @@ class RequestedRange:
 
     `from_ms` is the end of the last window that is not made, as a savepoint's watermark is. `to_ms` is a moment of the last window that is
     made: its end, if it is one. `quarantine_until` is the offset up to
-    which the topic `quarantine` counts. `asked_ms` is when the run was first asked for.
+    which the topic `quarantine` counts. `asked_ms` is when the run was first asked for. `has_state`: it begins with a
+    savepoint, which has the rules up to then. Without one all of `rules` is read: rules hold however old they are.
     """
 
     from_ms: int | None = None
@@ -50,6 +51,7 @@ class RequestedRange:
     to_offsets: Offsets | None = None
     quarantine_until: int | None = None
     asked_ms: int | None = None
+    has_state: bool = False
 
     def record(self, *, include_late: bool) -> dict[str, Any]:
         """What a manifest keeps of it, as JSON types, with whether every late record is admitted: equal for the same request."""
@@ -171,7 +173,9 @@ def first_offsets(
         refuse_gaps(settings, find_gaps(ConsumedOffsets(found), ranges))
         return found
     if requested.from_ms is not None:
-        return offsets_after_window(settings, consumer, requested.from_ms, ranges)
+        of_rules = settings.topic("rules") if not requested.has_state else None
+        later = offsets_after_window(settings, consumer, requested.from_ms, ranges)
+        return {key: ranges[key].begins if key[0] == of_rules else offset for key, offset in later.items()}
     return {key: held.begins for key, held in ranges.items()}
 
 
@@ -295,7 +299,7 @@ def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) 
 def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
     """The slice of the windows after a time and up to another one, with the records that they are made of."""
     begins, ends = dict(whole.begins), dict(whole.ends)
-    if after is not None:
+    if after is not None and after != whole.after:
         found = find(after - windowing.skew_seconds * MILLIS)
         begins = {key: min(ends[key], max(begin, found[key])) for key, begin in begins.items()}
     if until < whole.until:

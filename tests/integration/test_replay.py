@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.live_jobs import feed, records, run_to_end, settings_file
+from support.live_jobs import append_rule, feed, records, run_to_end, settings_file
 from support.replays import broken_off, named, same, values
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.search.connection import elasticsearch_connection
+from app.simulator import SimulatorSettings
 from app.versions import replay_manifest, start_position
 from pipelines.errors import InputError
 from pipelines.state import savepoint_format
@@ -82,6 +83,24 @@ def test_a_replay_from_a_savepoint_in_the_middle_is_what_ran_live_from_there(
     assert run_to_end(spark, more) == 0
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert same(live, first)
+
+
+def test_a_replay_from_a_time_obeys_the_rules_that_were_written_before(
+    spark: SparkSession, stack: Addresses, folder: Path, unique: str
+) -> None:
+    """This one an hour before the rest of the log: it holds until it ends."""
+    settings = load(settings_file(folder, stack, unique, "live", 20_000))
+    topics.create(settings)
+    work = {"name": "work", "host": "*", "planned": True, "until": "2100-01-01T00:00:00Z"}
+    append_rule(settings, SimulatorSettings().start - 60 * MINUTE, work)
+    feed(settings)
+    later = named(settings, "later")
+    until = run.plan(later, WHOLE, None).whole.until
+    made = run.replay(spark, run.plan(later, RequestedRange(from_ms=until - 5 * MINUTE), None))
+    assert made["counts"]["windows"] == 30
+    scores = [json.loads(value) for value in values(later, "scores")]
+    assert scores and {one["kind"] for one in scores} == {"planned"}
+    assert not values(later, "novelties")
 
 
 @pytest.mark.long

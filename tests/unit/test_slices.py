@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
 from contextlib import nullcontext
 from pathlib import Path
@@ -101,6 +102,23 @@ def test_a_piece_reads_all_that_may_be_of_its_windows_up_to_the_record_that_clos
     ]
     assert [one.begins[part] for one in (first, second, third)] == [0, *(cut - 60_000 for cut in cuts)]
     assert [one.ends[part] for one in (first, second, third)] == [*(cut + 20_000 + 1 for cut in cuts), HOUR]
+
+
+def test_a_run_from_a_time_reads_all_rules_unless_its_state_has_them(log: Log) -> None:
+    settings, asked = Settings(), RequestedRange(from_ms=START + 30 * MINUTE)
+    rules = settings.topic("rules"), 0
+    scratch, state = (resolve(settings, dataclasses.replace(asked, has_state=one)).begins for one in (False, True))
+    assert scratch == state | {rules: 0}
+    assert min(state.values()) > 0
+
+
+def test_the_first_piece_reads_from_where_the_whole_does_and_the_next_one_no_rules_of_before() -> None:
+    telemetry, rules = ("telemetry", 0), ("rules", 0)
+    whole = Slice(10 * MINUTE, HOUR, {telemetry: 9 * MINUTE, rules: 0}, {telemetry: HOUR, rules: HOUR})
+    cut = 20 * MINUTE
+    first, second = slices.pieces(WindowingConfig(), lambda at: {telemetry: at, rules: at}, whole, [cut])
+    assert first.begins == whole.begins
+    assert second.begins == dict.fromkeys(whole.begins, cut - 60_000)
 
 
 @pytest.mark.usefixtures("log")
