@@ -22,7 +22,10 @@ REFUSAL = "map<string,struct<reason:string,head:string,length:bigint,sha256:stri
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Records in quarantine: at most one for each job, topic, partition and offset, in the order in which they were found."""
+    """Records in quarantine, in the order in which they were found: one for each job, place and append time.
+
+    Where a topic is made again, offsets begin anew: what has one of them then has another append time, and is read.
+    """
 
     records: tuple[QuarantinedRecord, ...] = ()
 
@@ -34,9 +37,9 @@ class Quarantine:
         """Those that a job does not read, in these topics."""
         return Quarantine(tuple(one for one in self.records if one.job == job and one.topic in topics))
 
-    def contains(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether it holds the record at a place."""
-        return any(one.place == (topic, partition, offset) for one in self.records)
+    def contains(self, topic: str, partition: int, offset: int, timestamp: int) -> bool:
+        """Whether it holds the record at a place that was appended at a time, epoch ms."""
+        return any(one.place == (topic, partition, offset) and one.is_of(timestamp) for one in self.records)
 
     def left_out(self, frame: DataFrame) -> DataFrame:
         """Kafka's rows without those in quarantine."""
@@ -75,12 +78,14 @@ class Quarantine:
             (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").isin(sorted(found))
             for (topic, partition), found in sorted(offsets.items())
         )
-        return F.coalesce(reduce(Column.__or__, each), F.lit(False))
+        names = sorted(map(name_of, self.records))
+        named = reduce(Column.__or__, (name.isin(names) for name in names_of_row()))
+        return F.coalesce(reduce(Column.__or__, each) & named, F.lit(False))
 
     def _known(self, field: str) -> Column:
         """What the quarantine says of a row."""
         known = {
-            one.name: {
+            name_of(one): {
                 "reason": one.reason[:MAX_REASON],
                 "head": one.head,
                 "length": one.length,
@@ -88,8 +93,19 @@ class Quarantine:
             }
             for one in self.records
         }
-        place = F.concat_ws("/", "topic", "partition", "offset")
-        return F.from_json(F.lit(json.dumps(known)), REFUSAL)[place][field]
+        found = F.from_json(F.lit(json.dumps(known)), REFUSAL)
+        return F.coalesce(*(found[name] for name in names_of_row()))[field]
+
+
+def name_of(one: QuarantinedRecord) -> str:
+    """A record's place and append time; the place alone where the time is not known."""
+    return f"{one.name}/{one.timestamp}" if one.timestamp else one.name
+
+
+def names_of_row() -> tuple[Column, Column]:
+    """The names that a row may have in quarantine."""
+    place = F.concat_ws("/", "topic", "partition", "offset")
+    return F.concat_ws("/", place, F.unix_millis("timestamp")), place
 
 
 NOTHING = Quarantine()

@@ -61,13 +61,14 @@ def show(
     settings = settings_of(config)
     known = quarantine.read(settings)
     wanted = parsed_place(place)
-    of_jobs = [one for one in known.found.records if one.place == wanted]
-    if not of_jobs:
+    last = known.last_at(wanted)
+    if last is None:
         raise InputError(unknown(place))
-    record = quarantine.fetched(settings, *wanted)
+    of_jobs = [one for one in known.found.records if one.identity == last.identity]
+    record = quarantine.meant(last, quarantine.fetched(settings, *wanted))
     if raw is not None:
         save(place, None if record is None else record.value or b"", raw)
-    answer = described(known, of_jobs[0]) | in_log(record, of_jobs[0]) | {"jobs": [one.job for one in of_jobs]}
+    answer = described(known, of_jobs[0]) | in_log(record, last) | {"jobs": [one.job for one in of_jobs]}
     if as_json:
         print_json(answer)
         return
@@ -149,7 +150,7 @@ def row(known: QuarantineLog, one: QuarantinedRecord) -> list[str]:
 
 
 def in_log(record: Any, one: QuarantinedRecord) -> dict[str, Any]:
-    """What the log holds of a record, and where retention has deleted it the first bytes that the quarantine keeps."""
+    """What the log holds of a record, and where that no longer has it the first bytes that the quarantine keeps."""
     if record is None:
         return {"in_log": False, "headers": {}, "begins": escaped(base64.b64decode(one.head))}
     headers = {escaped(str(key).encode()): escaped(value or b"") for key, value in record.headers or ()}
@@ -175,7 +176,10 @@ def escaped(raw: bytes) -> str:
 def save(place: str, value: bytes | None, file: Path) -> None:
     """Write the bytes of a record. Raises InputError where the log no longer has it, or the file cannot be written."""
     if value is None:
-        msg = f"{place} is no longer in the log: retention has deleted it, and only its first bytes are known"
+        msg = (
+            f"{place} is no longer in the log: retention has deleted it, or its topic was made again, and only its "
+            "first bytes are known"
+        )
         raise InputError(msg)
     try:
         with file.open("xb") as out:

@@ -38,6 +38,7 @@ MOST_BYTES = 64 << 10  # of a record of the topic: what is longer is none of our
 POLL_MS = 1_000
 SILENT_POLLS = 30  # after which the broker counts as gone
 SEND_SECONDS = 10.0
+GONE = "no longer in the log: retention has deleted it, or its topic was made again"
 LOCK_SECONDS = 60.0
 
 
@@ -53,15 +54,19 @@ class QuarantineLog:
     @property
     def kept(self) -> int:
         """How many records are in quarantine and have not been appended again."""
-        return len({one.place for one in self.found.records} - {one.place for one in self.released})
+        return len({one.identity for one in self.found.records} - {one.identity for one in self.released})
 
     def first_offset_of_copy(self, record: QuarantinedRecord) -> int | None:
         """The offset from which on there may be a copy of one that was to be appended again; None where that was never begun."""
-        return next((one.released_as for one in self.begun if one.place == record.place), None)
+        return next((one.released_as for one in self.begun if one.identity == record.identity), None)
+
+    def last_at(self, place: tuple[str, int, int]) -> QuarantinedRecord | None:
+        """The record that was found last at a place: where its topic was made again, there may be several."""
+        return next((one for one in reversed(self.found.records) if one.place == place), None)
 
     def release_of(self, record: QuarantinedRecord) -> QuarantinedRecord | None:
         """The record that says that one was appended again; None where it was not."""
-        return next((one for one in self.released if one.place == record.place), None)
+        return next((one for one in self.released if one.identity == record.identity), None)
 
 
 def read(settings: Settings, until: int | None = None) -> QuarantineLog:
@@ -96,19 +101,19 @@ def read_with(settings: Settings, consumer: KafkaConsumer, until: int | None = N
     at = TopicPartition(topic, 0)
     end = consumer.end_offsets([at])[at]
     end = end if until is None else min(until, end)
-    found: dict[tuple[str, str, int, int], QuarantinedRecord] = {}
-    released: dict[tuple[str, int, int], QuarantinedRecord] = {}
+    found: dict[tuple[str, str, int, int, int], QuarantinedRecord] = {}
+    released: dict[tuple[str, int, int, int], QuarantinedRecord] = {}
     begun: list[QuarantinedRecord] = []
     for record in records_to(settings, consumer, at, consumer.beginning_offsets([at])[at], end):
         one = record_of(record.value)
         if one is None:
             log.warning("a record of the quarantine cannot be read", topic=topic, offset=record.offset)
         elif one.status == "released":
-            released[one.place] = one
+            released[one.identity] = one
         elif one.released_as is not None:
             begun.append(one)
         else:
-            found.setdefault((one.job, *one.place), one)
+            found.setdefault((one.job, *one.identity), one)
     return QuarantineLog(end, Quarantine(tuple(found.values())), tuple(released.values()), tuple(begun))
 
 
@@ -199,6 +204,11 @@ def fetched_with(settings: Settings, consumer: KafkaConsumer, topic: str, partit
     return next((one for one in records_to(settings, consumer, at, offset, offset + 1) if one.offset == offset), None)
 
 
+def meant(one: QuarantinedRecord, record: Any) -> Any:
+    """What the log has at the place of a record in quarantine; None where that is another record."""
+    return record if record is not None and one.is_of(record.timestamp) else None
+
+
 def append(settings: Settings, records: Sequence[QuarantinedRecord]) -> None:
     """Append to the topic. Raises ServiceUnavailable if Kafka does not take it."""
     topic = settings.topic(QUARANTINE)
@@ -266,7 +276,7 @@ def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, in
     """What appending a record again would be. Raises InputError for one that is not in quarantine, or cannot be appended again."""
     topic, partition, offset = place
     name = f"{topic}/{partition}/{offset}"
-    original = next((one for one in known.found.records if one.place == place), None)
+    original = known.last_at(place)
     if original is None:
         msg = f"{name} is not in quarantine; `kappa quarantine list` names those that are"
         raise InputError(msg)
@@ -282,9 +292,9 @@ def planned_retry(settings: Settings, known: QuarantineLog, place: tuple[str, in
         )
         raise InputError(msg)
     with open_consumer(settings) as consumer:
-        record = fetched_with(settings, consumer, *place)
+        record = meant(original, fetched_with(settings, consumer, *place))
         if record is None:
-            msg = f"{name} is no longer in the log: retention has deleted it; its first bytes are in `kappa quarantine show {name}`"
+            msg = f"{name} is {GONE}; its first bytes are in `kappa quarantine show {name}`"
             raise InputError(msg)
         if len(record.value or b"") > MAX_RECORD:
             msg = f"{name} has {len(record.value):,} bytes: every release refuses what is longer than {MAX_RECORD:,} (docs/inputs.md)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from models.rules.rule_log import (
 )
 from pipelines.errors import InputError
 from pipelines.inputs import fields
+from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.windowing import MILLIS
 
 log = structlog.get_logger()
@@ -169,7 +170,7 @@ class RuleTail:
     """The topic, read further whenever it is asked for: what has come since."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._next, self._unread = settings, 0, frozenset[int]()
+        self._settings, self._next, self._unread = settings, 0, NOTHING
         self.window_ms = settings.windowing.window_seconds * MILLIS
 
     def read(self) -> NewRules:
@@ -183,28 +184,28 @@ class RuleTail:
             if not consumer.partitions_for_topic(at.topic):
                 return NewRules()
             unread, end = unread_of(self._settings, consumer, at), consumer.end_offsets([at])[at]
-            later = any(offset < self._next for offset in unread - self._unread)
+            later = any(one.offset < self._next for one in unread.records if one not in self._unread.records)
             begin = 0 if later or self._next > end else self._next
             found = tuple(one.placed for one in records_of(self._settings, consumer, at, end, begin, unread))
             self._next, self._unread = end, unread
         return NewRules(found, begin == 0)
 
 
-def unread_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> frozenset[int]:
-    """The offsets of records in quarantine, which `extract` does not read."""
-    found = quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
-    return frozenset(one.offset for one in found.records if one.partition == at.partition)
+def unread_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> Quarantine:
+    """The records in quarantine that `extract` does not read."""
+    return quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
 
 
 def records_of(
-    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int, unread: Container[int]
+    settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int, unread: Quarantine
 ) -> Iterator[AppendedRule]:
     """The records from an offset up to another that are under names; what `extract` refuses, or does not read, comes without its JSON."""
     length = settings.windowing.window_seconds * MILLIS
     for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
         name = name_of(record.key)
         if name is not None:
-            text = None if record.offset in unread else rule_text(name, record.value)
+            is_read = not unread.contains(record.topic, record.partition, record.offset, record.timestamp)
+            text = rule_text(name, record.value) if is_read else None
             yield AppendedRule(record.offset, record.timestamp, record.timestamp // length * length, name, text)
 
 

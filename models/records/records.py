@@ -712,9 +712,18 @@ class QuarantinedRecord:
         return self.topic, self.partition, self.offset
 
     @property
+    def identity(self) -> tuple[str, int, int, int]:
+        """Its place and append time: where a topic is made again, another record has the place."""
+        return *self.place, self.timestamp
+
+    @property
     def name(self) -> str:
         """Its place as text, `TOPIC/PARTITION/OFFSET`: the key in the topic."""
         return f"{self.topic}/{self.partition}/{self.offset}"
+
+    def is_of(self, timestamp: int) -> bool:
+        """Whether what has its place and was appended then (epoch ms) is this record; 0 is an append time that is not known."""
+        return self.timestamp in (0, timestamp)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -321,7 +321,9 @@ def records_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unrea
         if silent > SILENT_POLLS:
             raise ServiceUnavailable(no_answer(settings, "novelties"))
         for records in batches.values():
-            yield from (one for one in records if not unread.contains(one.topic, one.partition, one.offset))
+            yield from (
+                one for one in records if not unread.contains(one.topic, one.partition, one.offset, one.timestamp)
+            )
 
 
 def no_answer(settings: Settings, topic: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,10 @@ def test_what_is_noted_of_a_retry_that_began_changes_nothing_that_jobs_leave_out
     quarantine.append(settings, [quarantine.begun(planned(settings), "live")])
     after = quarantine.read(settings)
     assert isinstance(after, QuarantineLog) and after.found == before.found
+
+
+def test_what_has_the_place_of_a_record_since_its_topic_was_made_again_is_not_appended(settings: Settings) -> None:
+    (one,) = quarantine.read(settings).found.records
+    quarantine.append(settings, [replace(one, offset=1, timestamp=one.timestamp - 1)])
+    with pytest.raises(InputError, match="made again"):
+        quarantine.planned_retry(settings, quarantine.read(settings), (one.topic, 0, 1))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.raw_records import WINDOWING, Raw, at, frame, line, point, raw
+from support.raw_records import NOON_MS, WINDOWING, Raw, at, frame, line, point, raw
 
 from models.records.records import QuarantinedRecord
 from pipelines.inputs import log_lines
@@ -89,6 +90,19 @@ def test_other_jobs_leave_the_records_out(spark: SparkSession) -> None:
     rows = [of("statistics", b"{}", offset) for offset in range(5)]
     left = Quarantine((entry(rows[3]),)).left_out(frame(spark, rows)).collect()
     assert sorted(row["offset"] for row in left) == [0, 1, 2, 4]
+
+
+def test_what_has_the_place_of_a_record_since_its_topic_was_made_again_is_read(spark: SparkSession) -> None:
+    points = [of("telemetry", point(float(i), at(1)), i) for i in range(4)]
+    now = NOON_MS + 2_000
+    before = [replace(entry(one, "of the topic before"), timestamp=now - 1) for one in points[:2]]
+    unread = Quarantine((*before, replace(entry(points[0]), timestamp=now)))
+    left = unread.left_out(frame(spark, points)).collect()
+    assert sorted(row["offset"] for row in left) == [1, 2, 3]
+    rows = extract.closed_windows(frame(spark, points), frame(spark, []), WINDOWING, quarantine=unread).collect()
+    refused = [row["refused"]["reason"] for row in rows if row["refused"] is not None]
+    assert refused == ["quarantined: it ends the job"]
+    assert [row["n"] for row in rows if row["series"] is not None] == [3]
 
 
 def test_the_lateness_of_a_range_is_found_without_what_is_in_quarantine(spark: SparkSession) -> None:

@@ -68,14 +68,24 @@ def test_a_job_leaves_unread_what_ended_it_and_nothing_else() -> None:
     found = Quarantine((record(), record(job="index"), record(offset=8, topic="telemetry")))
     assert found.of("extract", ("logs",)).records == (record(),)
     assert not found.of("detect", ("logs",))
-    assert found.contains("logs", 1, 7)
-    assert not found.contains("logs", 1, 8)
+    assert found.contains("logs", 1, 7, 1_000)
+    assert not found.contains("logs", 1, 8, 1_000)
 
 
 def test_a_record_that_two_jobs_cannot_read_is_one_record() -> None:
     kept = QuarantineLog(3, Quarantine((record(), record(job="index"), record(offset=8))))
     assert kept.kept == 2
     assert replace(kept, released=(record(status="released", released_as=99),)).kept == 1
+
+
+def test_a_record_of_a_topic_that_was_made_again_is_another_one() -> None:
+    """It has the place of one in quarantine, and another append time."""
+    before, now = record(), record(timestamp=2_000)
+    assert not Quarantine((before,)).contains(*now.identity)
+    assert Quarantine((replace(before, timestamp=0),)).contains(*now.identity), "of which the time is not known"
+    kept = QuarantineLog(4, Quarantine((before, now)), (replace(before, status="released", released_as=9),))
+    assert (kept.kept, kept.last_at(now.place)) == (1, now)
+    assert kept.release_of(before) and kept.release_of(now) is None
 
 
 def test_the_letter_of_a_record_says_the_length_and_hash_of_all_of_it() -> None:
