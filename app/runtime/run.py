@@ -74,6 +74,7 @@ def make_job(
             return jobs.correlate_job(settings, unread)
 
     def waits(seconds: float) -> bool:
+        attempts.forget(settings, name)  # the server holds the batch up, and no record of it
         health.on_wait(name)
         return stopping.wait(seconds)
 
