@@ -33,6 +33,9 @@ CHECKED_BYTES = 256  # before the place at which a file was left
 SECONDS = 19  # characters of a time up to its seconds
 LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
 # With its zone, never without one that it has: a host's name may follow.
+# How files begin that gzip, xz, zstd, lz4 and bzip2 make, as rotation does: their bytes are no lines.
+COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"BZh91AY&SY")
+MARK_BYTES = max(map(len, COMPRESSED))
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d| ?(?:UTC|GMT)| Z| [+-](?:0\d|1[0-4]):?(?:00|30|45))(?![\w:+-])"
 _ISO_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:{_ZONE})?+"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
@@ -75,6 +78,7 @@ class _File:
     quiet_since: float | None = None  # of a file that matches no pattern any more
 
     def is_unchanged(self, status: os.stat_result) -> bool:
+    compressed: bool = False
         """Whether nothing was written since it was read to its end."""
         return (status.st_size, status.st_mtime_ns) == (self.place.offset, self.written) and not self.failed
 
@@ -238,7 +242,7 @@ class LogTail:
         read = 0
         try:
             status = os.fstat(file.handle.fileno())
-            if file.is_unchanged(status):
+            if file.compressed or file.is_unchanged(status):
                 return True, 0
             if file.is_rewritten():
                 file.handle.seek(0)
@@ -246,6 +250,10 @@ class LogTail:
             chunk = b"-"
             while chunk and len(out) < most and read < left:
                 chunk = file.handle.read(CHUNK)
+            if not file.handle.tell() and os.pread(file.handle.fileno(), MARK_BYTES, 0).startswith(COMPRESSED):
+                file.compressed = True
+                self._leave_out(file.path, "it is compressed")
+                return True, 0
                 read += len(chunk)
                 _split(file, chunk, out)
             file.note()

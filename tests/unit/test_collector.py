@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import glob
+import gzip
 import json
+import lzma
 import os
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
@@ -463,6 +467,22 @@ def test_a_file_that_could_not_be_opened_at_first_is_followed_from_where_it_ende
         assert (texts(tail), list(tail.unreadable)) == ([], [str(log)])
     append(log, "new\n")
     assert texts(tail) == ["new"]
+    tail.close()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_a_file_that_rotation_has_compressed_is_left_out_and_named(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    log, rotated, packed = tmp_path / "a.log", tmp_path / "a.log.2", compress(random.Random(1).randbytes(20_000))
+    tail = LogTail([str(tmp_path / "a.log*")], from_start=True)
+    append(log, "one\n")
+    assert texts(tail) == ["one"]
+    for part in (packed[:100], packed[100:]):
+        append(rotated, part)
+        append(log, "more\n")
+        assert texts(tail) == ["more"]
+    assert tail.unreadable == {str(rotated): "it is compressed"}
     tail.close()
 
 
