@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO
@@ -19,6 +20,7 @@ from app.collector.links import led_to, place_of
 from app.collector.patterns import matching
 from app.core.timestamps import LAST_MS, iso_millis
 from models.records.log_levels import level_named, level_of
+from pipelines.inputs.shippers import SERVICE_PATTERNS
 from pipelines.inputs.syslog import RFC5424
 
 log = structlog.get_logger()
@@ -31,11 +33,11 @@ MOST_NAMED = 100  # files that cannot be followed
 MOST_REMEMBERED = 50_000  # files that are not open
 CHECKED_BYTES = 256  # before the place at which a file was left
 SECONDS = 19  # characters of a time up to its seconds
-LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
-# With its zone, never without one that it has: a host's name may follow.
 # How files begin that gzip, xz, zstd, lz4 and bzip2 make, as rotation does: their bytes are no lines.
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"BZh91AY&SY")
 MARK_BYTES = max(map(len, COMPRESSED))
+LEFT_SECONDS = 60  # a renamed file is read on until nothing has come for so long
+# With its zone, never without one that it has: a host's name may follow.
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d| ?(?:UTC|GMT)| Z| [+-](?:0\d|1[0-4]):?(?:00|30|45))(?![\w:+-])"
 _ISO_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:{_ZONE})?+"
 _RFC5424 = re.compile(RFC5424)  # groups: priority, time, host, app-name, message
@@ -46,6 +48,7 @@ _RFC3164 = re.compile(
 )
 _ISO_SYSLOG = re.compile(rf"(?P<time>{_ISO_TIME}) \S+ (?P<app>[\w./-]+)(?:\[\d+\]): ?(?P<rest>.*)", re.S)
 _ISO_LINE = re.compile(rf"\[?(?P<time>{_ISO_TIME})\]?\s+(?P<rest>.*)", re.S)
+_OF_CONTAINER, _BEFORE, _BEHIND, _RUN = (re.compile(each.replace(r"\z", r"\Z")) for each in SERVICE_PATTERNS[1:])
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,10 @@ class _File:
     partial: bytes = b""
     overlong: bool = False
     failed: bool = False  # when it was last read
+    compressed: bool = False
     quiet_since: float | None = None  # of a file that matches no pattern any more
 
     def is_unchanged(self, status: os.stat_result) -> bool:
-    compressed: bool = False
         """Whether nothing was written since it was read to its end."""
         return (status.st_size, status.st_mtime_ns) == (self.place.offset, self.written) and not self.failed
 
@@ -247,13 +250,13 @@ class LogTail:
             if file.is_rewritten():
                 file.handle.seek(0)
                 file.partial, file.overlong = b"", False
-            chunk = b"-"
-            while chunk and len(out) < most and read < left:
-                chunk = file.handle.read(CHUNK)
             if not file.handle.tell() and os.pread(file.handle.fileno(), MARK_BYTES, 0).startswith(COMPRESSED):
                 file.compressed = True
                 self._leave_out(file.path, "it is compressed")
                 return True, 0
+            chunk = b"-"
+            while chunk and len(out) < most and read < left:
+                chunk = file.handle.read(CHUNK)
                 read += len(chunk)
                 _split(file, chunk, out)
             file.note()
@@ -322,7 +325,7 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
     """The canonical event of a line that was read at `now` (epoch ms).
 
     Time, service and level are taken from RFC 5424 and RFC 3164 headers or an ISO 8601 time at the beginning, else the
-    time is `now`, the service the file's name, the level what a word in the line says, else info. Times without a zone,
+    time is `now`, the service that of the file, the level what a word in the line says, else info. Times without a zone,
     or with the abbreviation of one other than UTC and GMT (IST is one of three), are in `zone`, the machine's own where it
     is None. The message is the text behind a header of syslog, else the whole line: its mask needs the time to see what
     else a logger wrote before the text.
@@ -334,10 +337,20 @@ def log_event(line: str, path: str, host: str, now: int, zone: tzinfo | None = N
     return {
         "@timestamp": iso_millis(now if at is None else at),
         "host.name": host,
-        "service.name": app if app and app != "-" else Path(path).name.split(".")[0] or "log",
+        "service.name": app if app and app != "-" else service_of_file(path),
         "log.level": level_named(str(int(parts["pri"]) % 8)) if parts.get("pri") else level_of(text),
         "message": text if app else line,
     }
+
+
+@lru_cache(1024)
+def service_of_file(path: str) -> str:
+    """The container whose log it is, else the file's name up to a dot, without its date and what else tells runs apart."""
+    container = _OF_CONTAINER.search(path)
+    if container:
+        return str(container[1] or container[2])
+    name = Path(path).name.lstrip(".").partition(".")[0]
+    return _RUN.sub("", _BEHIND.sub(r"\1", _BEFORE.sub("", name))) or "log"
 
 
 def _header(line: str) -> dict[str, str]:

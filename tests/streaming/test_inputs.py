@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from support.named_levels import NAMED_LEVELS
 from support.poison import ONE_HASH
 
+from app.collector.log_tail import service_of_file
 from models.core.series import Series, build
 from pipelines.inputs import canonical, log_lines, telemetry_points
 from pipelines.jvm import functions
@@ -1158,6 +1159,10 @@ FILES = {
 def test_the_date_in_the_name_of_a_log_file_is_no_part_of_the_service(spark: SparkSession) -> None:
     found = lines(spark, [log(service__name=..., log__file__path=path, agent__type="agent") for path in FILES])
     assert {path: found[i][0]["service"] for i, path in enumerate(FILES)} == FILES
+    here = {path: service for path, service in FILES.items() if path.startswith("/")}
+    assert {path: service_of_file(path) for path in here} == here | {"/var/log/05-01-2026.log": "log"}, (
+        "`kappa collect`"
+    )
 
 
 def test_every_malformed_line_is_one_row_with_its_reason(spark: SparkSession) -> None:

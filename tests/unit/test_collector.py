@@ -663,6 +663,23 @@ def test_time_service_and_level_are_read_where_the_line_has_them(line: str, want
     assert event_of(line) == wanted
 
 
+@pytest.mark.parametrize(
+    ("path", "service"),
+    {
+        "/var/log/app.log.1": "app",
+        "/var/log/app-2026-01-05.log": "app",
+        "/var/log/server-2026-01-04T18-30-00.000.log": "server",
+        "/var/log/pods/default_web-7d9c_5f/nginx/0.log": "nginx",
+        f"/var/log/containers/web-7d9c_default_nginx-{'0a' * 32}.log": "nginx",
+        "/var/log/postgresql-16-main.log": "postgresql-16-main",
+        "/var/log/.hidden.log": "hidden",
+        "/var/log/2026-01-05.log": "log",
+    }.items(),
+)
+def test_the_service_of_a_line_that_names_none_is_that_of_its_file_whatever_its_date(path: str, service: str) -> None:
+    assert event_of("text", path)[1] == service
+
+
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_line_has_the_template_that_its_text_has(header: str) -> None:
     for message in MESSAGES:
