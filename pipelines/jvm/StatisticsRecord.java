@@ -120,8 +120,7 @@ final class StatisticsRecord {
     if (!series()) {
       return FORM + ": not the name of a series";
     }
-    at++; // the comma before the window
-    end = text[at - 1] == ',' && starts(WINDOW) ? integer() : -1;
+    end = at < text.length && text[at++] == ',' && starts(WINDOW) ? integer() : -1;
     n = end >= 0 && starts(N) ? integer() : -1;
     if (n < 1 || n > MOST_N) {
       return FORM + ": window_end and n are not the numbers that they should be, before byte " + at;

@@ -373,6 +373,25 @@ def test_json_in_a_row_that_detect_could_not_read_is_refused(
     assert (good, len(letters)) == ([], len(samples))
 
 
+def test_the_beginning_of_a_record_is_a_letter_wherever_it_ends(spark: SparkSession) -> None:
+    lines = {"template": 'a "quoted" <*>', "sample": "tab\tand \\"}
+    found: list[dict[str, Any]] = [
+        GOOD | {"peers": 9} | dict.fromkeys(QUANTILES, 1.0),
+        {"series": f"template/h//info/{1:016x}", "window_end": W, "n": 1, **lines},
+        {"series": f"label/h/{7:020d}", "window_end": W, "n": 1, "sample": SAMPLES["label"][0].replace("TEXT", '"a"')},
+        {"series": f"rule/1/{7:020d}", "window_end": W, "n": 1, "template": "name", "sample": "{}"},
+        {"series": "overflow/h/metrics", "window_end": W, "n": 1, "last": 2.0, "sample": "[]"},
+    ]
+    records = [*written(spark, found), (1, message(W, 1))]
+    whole, none, _ = packed(spark, [(value, shard % 2) for shard, value in records])
+    assert (len(whole), none) == (len(records), [])
+    cut: list[tuple[bytes | None, int]] = [
+        (value[:end], shard % 2) for shard, value in records for end in range(len(value))
+    ]
+    good, letters, _ = packed(spark, cut)
+    assert (good, len(letters)) == ([], len(cut))
+
+
 def test_whatever_bytes_are_changed_what_is_believed_can_be_read(spark: SparkSession) -> None:
     source = random.Random(21)
     lines = {"template": 'a "quoted" <*> \U0001f600', "sample": "tab\tand \x01 \u00e9 \\"}
