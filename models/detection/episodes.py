@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from models.core.series import parse
 from models.detection import reasons, recurrence
 from models.detection.recurrence import Recurrences
-from models.records.records import EpisodeEvent, episode_id
+from models.records.records import USUAL_END, EpisodeEvent, episode_id
 from models.stats.interval_distance import in_widths, two_farthest
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
@@ -249,8 +249,9 @@ class Episode:
             self.strange_until = now
 
     def lasted(self, now: int) -> float:
-        """Seconds from its beginning to its last window that was not normal, as of now, epoch ms."""
-        return ((self.strange_until if self.normal_windows else now) - self.start) / 1000
+        """Seconds from its beginning to its last window that was not normal; of what is missing all are, until now, epoch ms."""
+        counted = self.kind == "anomaly" or self.normal_windows
+        return ((self.strange_until if counted else now) - self.start) / 1000
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
@@ -282,7 +283,7 @@ class Episodes:
         """Open an episode. Answers the event."""
         self.open[episode.series] = episode
         episode.strange_until = window_end
-        if episode.kind in UNDECIDED and episode.cause != LIMITED:
+        if episode.kind in UNDECIDED and episode.cause not in (LIMITED, USUAL_END):
             usual = self.recurrences.begins(episode.series, episode.cause, episode.start, window_end)
             if usual is not None:
                 episode.longest, episode.highest = usual.longest, usual.highest

@@ -158,7 +158,9 @@ class Recurrences:
         if own.begins(start, found):
             usual: Usual | None = Usual(own.mean, own.longest, own.highest)
         else:
-            usual = among([self.known[name, cause] for _, name in alike[-MOST_ALIKE:]], start)
+            at = bisect_left(alike, (start - WEEK, ""))
+            oldest = alike[at][0] if at < len(alike) - MOST_ALIKE else start
+            usual = among([self.known[name, cause] for _, name in alike[-MOST_ALIKE:]], start, oldest)
         insort(alike, (own.last, series))
         return usual
 
@@ -195,8 +197,11 @@ def unlabelled(series: str) -> str:
     return series if len(owner) < 3 else "/".join([*owner, rest.partition("{")[0]])
 
 
-def among(alike: Iterable[Recurrence], start: int) -> Usual | None:
-    """What an episode that begins at `start`, epoch ms, is like where those of others alike have come often enough; else None."""
+def among(alike: Iterable[Recurrence], start: int, oldest: int) -> Usual | None:
+    """What an episode that begins at `start`, epoch ms, is like where those of others `alike` have come often enough; else None.
+
+    Where these are the latest of more, `oldest` is when the first one of the last week began, epoch ms; else `start`.
+    """
     occasions: dict[int, list[Recurrence]] = {}
     together = 1
     for one in alike:
@@ -206,7 +211,8 @@ def among(alike: Iterable[Recurrence], start: int) -> Usual | None:
             occasions.setdefault(one.last // TOGETHER, []).append(one)
     as_many = [own for own in occasions.values() if 2 * len(own) >= together]
     first = min((one.last for own in as_many for one in own), default=start)
-    if len(as_many) < LEAST_OCCASIONS or start - first < 1000 * ESTABLISHED_SECONDS:
+    begun = min(first, oldest) if together <= 2 else first  # one alone is an occasion then
+    if len(as_many) < LEAST_OCCASIONS or start - begun < 1000 * ESTABLISHED_SECONDS:
         return None
     longest = sorted((max(one.longest for one in own) for own in as_many), reverse=True)
     highest = sorted((max(one.highest for one in own) for own in as_many), reverse=True)

@@ -135,3 +135,12 @@ def test_the_episode_of_a_host_that_comes_once_a_day_goes_on() -> None:
     events = hourly.play(story)
     assert opened(events, CPU), "the level is found"
     assert "silent" not in " ".join(event.reason for event in events if event.series == CPU)
+
+
+def test_an_anomaly_that_ends_because_its_host_is_gone_was_as_long_as_something_came() -> None:
+    of_host = "gauge/h-1", "counter/h-1", "logs/h-1", "template/h-1"
+    rows = without(story(420, {range(60, 80): {CPU: 40.0}}), range(80, 420), *of_host)
+    found = run(silence_patience_hours=0.25, patience_minutes=600, persistence_minutes=600)
+    events = [event for event in found.play(rows) if event.series == CPU]
+    assert events[-1].status == "close" and "its host has been silent" in events[-1].reason
+    assert found.detector._state.episodes.recurrences.known[CPU, "strange"].longest == 200.0

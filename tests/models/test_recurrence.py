@@ -77,6 +77,7 @@ def episodes_of(times: list[int], minutes: float = 10.0, score: float = 12.0) ->
     episodes = Episodes()
     for at in times:
         episodes.begin(episode(at, score), at + MINUTE)
+        episodes.open[SERIES].count_normal(at + round(minutes * MINUTE), normal=False)
         episodes.close(SERIES, at + round(minutes * MINUTE))
     return episodes
 
@@ -99,7 +100,9 @@ def test_an_episode_that_is_stronger_or_longer_than_before_is_like_any_other() -
     found.evidence = 18.5
     assert found.update_due(now + 2 * MINUTE) and not found.event("update", now + 2 * MINUTE).recurs
     found = longer.open[SERIES]
+    found.count_normal(now + 14 * MINUTE, normal=False)
     assert not found.update_due(now + 14 * MINUTE)
+    found.count_normal(now + 16 * MINUTE, normal=False)
     assert found.update_due(now + 16 * MINUTE) and not found.event("update", now + 16 * MINUTE).recurs
     assert not longer.close(SERIES, now + 20 * MINUTE).recurs
 
@@ -120,7 +123,7 @@ def test_how_long_an_episode_was_is_without_the_windows_for_which_it_stays_open(
         known.open[SERIES].count_normal(BEGIN + minute * MINUTE, normal=minute > 7)
     known.close(SERIES, BEGIN + 29 * MINUTE)
     assert known.recurrences.known[SERIES, "strange"].longest == 7 * 60.0
-    known.begin(episode(BEGIN + DAY), BEGIN + DAY + MINUTE)  # a silence, for instance: nothing of it is normal
+    known.begin(episode(BEGIN + DAY, kind="silence"), BEGIN + DAY + MINUTE)  # nothing of it is normal
     known.close(SERIES, BEGIN + DAY + 29 * MINUTE)
     assert known.recurrences.known[SERIES, "strange"].longest == 29 * 60.0
 
@@ -169,6 +172,7 @@ def of_ports(hours: Sequence[float]) -> Episodes:
     for number, hour in enumerate(hours):
         at = BEGIN + int(hour * HOUR)
         known.begin(replace(episode(at), series=port(number)), at + MINUTE)
+        known.open[port(number)].count_normal(at + 10 * MINUTE, normal=False)
         known.close(port(number), at + 10 * MINUTE)
     return known
 
@@ -199,14 +203,21 @@ def test_what_comes_often_on_series_that_differ_in_labels_recurs(hours: list[flo
         assert again.recurrences.rows() == known.recurrences.rows()
 
 
+@pytest.mark.parametrize(("since", "recurs"), [(0.0, True), (30.0, False)])
+def test_what_comes_on_hundreds_of_series_recurs_once_it_has_been_so_for_a_day(since: float, *, recurs: bool) -> None:
+    known, at = of_ports(np.linspace(since, 50.0, 300).tolist()), BEGIN + int(50.5 * HOUR)
+    assert known.begin(replace(episode(at), series=port(900)), at + MINUTE).recurs == recurs
+
+
 def test_it_is_news_where_it_is_longer_or_stronger_than_three_of_them_were_or_many_begin_at_once() -> None:
     at = BEGIN + 31 * HOUR
     known = of_ports([1.0, 9.0, 20.0])
     assert not known.begin(replace(episode(at), series=port(90), evidence=18.5), at + MINUTE).recurs
     known = of_ports([1.0, 9.0, 20.0])
     assert known.begin(replace(episode(at), series=port(90)), at + MINUTE).recurs
-    assert not known.open[port(90)].update_due(at + 14 * MINUTE)
-    assert known.open[port(90)].update_due(at + 16 * MINUTE)
+    for minute in (14, 16):
+        known.open[port(90)].count_normal(at + minute * MINUTE, normal=False)
+        assert known.open[port(90)].update_due(at + minute * MINUTE) == (minute == 16)
     known = of_ports([1.0, 9.0, 20.0])
     found = [known.begin(replace(episode(at), series=port(k)), at + MINUTE).recurs for k in range(90, 100)]
     assert found == [True] * 2 + [False] * 8
