@@ -36,13 +36,14 @@ class Appearance:
     ) -> None:
         self._state, self._p, self._newcomers, self._churn, self._host_churn = state, p, newcomers, churn, hosts
         self._grace = 60_000 * p.grace_minutes
-        self._new_hosts: dict[str, frozenset[str]] = {}  # services of the hosts that are new in this window
+        self._new_hosts: dict[str, frozenset[str]] = {}  # of those that are new in this window: services with metrics
         self._alike: Counter[frozenset[str]] = Counter()  # how many of them have the same services
 
     def register(self, missing: list[int], now: int, rows: Windows) -> list[EpisodeEvent]:
         """Give unknown series their rows in the tables; `missing` are their places in `rows`. Answers what is reported."""
         events: list[EpisodeEvent] = []
-        together = Counter(context_of(rows.series[i]) for i in missing)
+        metrics = rows.metrics
+        together = Counter(context_of(rows.series[i]) for i in missing if i < metrics)
         parsed = [parse(rows.series[i]) for i in missing]
         self._find_new_hosts(parsed, now)
         for i, series in zip(missing, parsed, strict=True):
@@ -56,11 +57,11 @@ class Appearance:
         return events
 
     def _find_new_hosts(self, missing: Iterable[Series], now: int) -> None:
-        """Find the services of hosts that are not known yet, and how many of these hosts have the same ones, where such hosts are reported."""
+        """Find the services with metrics of hosts that are not known yet, and how many hosts have the same, where new ones are reported."""
         found: dict[str, set[str]] = {}
         for series in missing if now - self._state.first >= self._grace else ():
             if quote(series.host) not in self._state.hosts.index:
-                found.setdefault(series.host, set()).add(series.service)
+                found.setdefault(series.host, set()).update([series.service] if series.metric else ())
         self._new_hosts = {host: frozenset(services) for host, services in found.items()}
         self._alike = Counter(self._new_hosts.values())
 
@@ -92,7 +93,7 @@ class Appearance:
         return [self._announce(build(Series("service", series.host, series.service)), reason, score, now)]
 
     def _series(self, name: str, series: Series, now: int, together: int) -> list[EpisodeEvent]:
-        """Add a series, of which so many of its service of a host are new in the window."""
+        """Add a series; of its service of a host so many metrics are new in the window."""
         state = self._state
         host, context = state.hosts.index[quote(series.host)], state.contexts.index[context_name(series)]
         before = now - 1000 * self._p.window_seconds

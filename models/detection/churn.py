@@ -4,10 +4,11 @@ Metrics end *together* if their last rows came within five minutes, which is an 
 other occasions of the last day, one that ends is no news, and neither is one that begins: that a whole service ends or begins with it is. It is
 counted from the last rows of the metrics that are remembered, so nothing more is stored.
 
-Hosts are *alike* if they have the same services, or all none. A host is *passing* if it began after the grace period of its shard and lived for
-less than a day. That a host ends is no news if passing ones like it ended on three other occasions of the last week, at least half as many as end
-with it; nor is it that one begins. If it is no passing host itself, those must have lived at least half as long as it has. So a host of an
-ordinary fleet that dies is news, as those that died before it were no passing ones, and one that has lived for two days is so in any case.
+Hosts are *alike* if their metrics are of the same services, or all of none. A host is *passing* if it began after the grace period of its shard
+and lived for less than a day; one that a rule has reset is none. That a host ends is no news if passing ones like it ended on three other
+occasions of the last week, at least half as many as end with it. If it is no passing host itself, those must have lived at least half as long as
+it has. So a host of an ordinary fleet that dies is news, as those that died before it were no passing ones, and one that has lived for two days is
+so in any case. That one begins is no news by the same count, of passing hosts that had metrics of all services that it has metrics of so far.
 
 A shard may have one host of a service: that most of a service ends at once is seen by the correlator, to which a usual end is an episode without
 surprise of its own.
@@ -22,7 +23,7 @@ from zlib import crc32
 
 import numpy as np
 
-from models.core.arrays import Bools, Floats
+from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
 from models.detection import gauge_columns as col
@@ -70,6 +71,7 @@ class HostChurn:
         self._state, self._grace, self._window = state, 60_000 * p.grace_minutes, 1000.0 * p.window_seconds
         self._named: tuple[list[str], list[int]] = [], []  # names of contexts, and a number for the service of each
         self._now = -1
+        self._measured: Ints = np.zeros((2, 0), dtype=np.int64)  # of contexts with metrics: hosts, and those numbers
         self._kinds: Floats = np.zeros(0)
         self._seen: Floats = self._kinds
         self._lived: Floats = self._kinds
@@ -87,13 +89,15 @@ class HostChurn:
         return _often(self._seen[others], int(together.sum()))
 
     def is_usual_beginning(self, services: Iterable[str], together: int, now: int) -> bool:
-        """Whether it is no news that so many hosts with these services begin together."""
+        """Whether it is no news that so many hosts begin together, of which there are metrics of these services so far."""
         self._look(now)
-        alike = self._kinds == sum(map(_number, services))
-        return _often(self._seen[alike & self._gone & self._passing], together)
+        alike, (owner, numbers) = self._gone & self._passing, self._measured
+        for number in map(_number, services):
+            alike &= np.bincount(owner[numbers == number], minlength=len(alike)) > 0
+        return _often(self._seen[alike], together)
 
     def _look(self, now: int) -> None:
-        """Find out who is gone at `now`, once for each window: of each host its services, last row, life, and whether it is passing."""
+        """Find out who is gone at `now`, once for each window: of each host services, last row, life, and whether it is passing."""
         if now == self._now:
             return
         self._now, state, contexts = now, self._state, self._state.contexts
@@ -101,12 +105,16 @@ class HostChurn:
         self._seen, self._lived = seen.copy(), seen - first
         quiet, interval = now - seen, self._lived / np.maximum(windows - 1.0, 1.0)
         self._gone = (quiet <= WEEK) & (quiet > GAPS * np.maximum(interval, self._window))
-        self._passing = (first - state.first > self._grace) & (self._lived < DAY_MS)
+        was_reset = (windows - 2.0) * self._window >= self._lived  # more windows than its life has room for
+        self._passing = (first - state.first > self._grace) & (self._lived < DAY_MS) & ~was_reset
         if self._named[0] is not contexts.names:
             self._named = contexts.names, []
         numbers = self._named[1]
         numbers += [_number(unquote(name.split("/", 1)[1])) for name in contexts.names[len(numbers) :]]
-        self._kinds = np.bincount(contexts.owner[0], np.array(numbers), len(seen)).astype(np.float64)
+        measured = np.zeros(len(numbers), dtype=bool)
+        measured[state.gauges.owner[1]] = True
+        self._measured = np.array([contexts.owner[0], numbers], dtype=np.int64)[:, measured]
+        self._kinds = np.bincount(self._measured[0], self._measured[1], len(seen)).astype(np.float64)
 
 
 def _number(service: str) -> int:

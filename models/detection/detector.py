@@ -1,8 +1,8 @@
 """The detector of a shard: windows of statistics in, scores and episode events out. One object holds all series of many hosts.
 
 In each window every series is scored by what was known before it, and learnt afterwards. What is reported of a series
-depends on nothing but what its host has sent, so splitting a shard by hosts changes nothing. A detector that is dumped and
-loaded goes on bit for bit.
+depends on nothing but what its host has sent, so splitting a shard by hosts changes nothing of that. Whether it is news that a host begins or ends
+depends on the other hosts of the shard as well. A detector that is dumped and loaded goes on bit for bit.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ from models.detection.mixture_detector import MixtureDetector
 from models.detection.newcomers import Newcomers
 from models.detection.peer_detector import PeerDetector
 from models.detection.population import GAPS, Population
-from models.detection.shard_state import ShardState, ShardWindow, host_of
+from models.detection.shard_state import HOUR_MS, ShardState, ShardWindow, host_of
 from models.detection.silence import METRIC_SILENT, Silence
 from models.detection.template_merging import TemplateMerging
 from models.records.records import Bound, EpisodeEvent, Overflow, Watched
 from models.univariate.parameters import UnivariateParameters
 
-HOUR_MS = 3_600_000
 UNNAMED: tuple[list[str] | None, Ints, Ints] = (None, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 

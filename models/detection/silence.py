@@ -326,6 +326,7 @@ class Silence:
 
     def _give_up(self, name: str, now: int, why: str = GIVEN_UP) -> EpisodeEvent:
         episode = self._state.episodes.open[name]
+        self._state.end_run(episode)  # it may be about values
         word = "expected" if episode.expected else why
         episode.kind = "change"
         episode.add_reason(f", {word}")

@@ -464,6 +464,8 @@ class EpisodeEvent:
         """What this shares with another event if the two belong to one incident."""
         if self.part == LIMIT:  # an incident of its own; all shards say the same of the fleet
             return [(LIMIT, self.host, self.metric.partition(" ")[0])]
+        if self.part == USUAL_END:  # no news but with others that end at once
+            return []
         metric = self.metric.partition("{")[0]
         found: list[Key] = []
         if self.host:

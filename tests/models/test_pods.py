@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from support.fleet_story import START, windows
+from support.fleet_story import START, DetectorRun, windows
 
 from models.core.parameters import DetectorParameters
 from models.detection.detector import ShardDetector
@@ -45,6 +45,8 @@ def story(fault: str = "") -> Iterator[dict[str, float]]:
                 rows = {name: value for name, value in rows.items() if "node-0/shop" not in name}
             if late and fault == "new metrics":
                 rows |= {f"gauge/node-0/batch/disk{{mount={k}}}": float(rng.normal(50, 1)) for k in range(20)}
+            if fault == "pods begin with new lines" and (window - 3 * node) % 20 == 0:
+                rows |= {f"template/node-{node}/batch/info/{window}-{k}": 1.0 for k in range(12)}
         yield rows
 
 
@@ -89,3 +91,24 @@ def test_only_series_that_report_count_as_tests() -> None:
     here = sum(len(metrics(node, 60 * HOURS - 1)) for node in range(NODES))
     assert run.detector.watched.series > 2 * here
     assert here <= run.detector.watched.tests <= here + NODES * 2
+
+
+def test_pods_that_begin_are_no_news_whatever_they_write_to_their_logs() -> None:
+    run = PodStory("pods begin with new lines")
+    assert not [event for event in run.late_events if event.part == "new metric"]
+
+
+def test_a_pod_that_was_strange_when_it_ended_and_comes_back_strange_has_another_episode() -> None:
+    run, again = DetectorRun(ShardDetector(MINUTELY), window=60_000), "gauge/node-0/batch/cpu{pod=again}"
+    rng = np.random.default_rng(8)
+    for window, rows in enumerate(story()):
+        if 300 <= window < 400 or window >= 460:
+            strange = 390 <= window < 400 or window == 460
+            for name in (again, again.replace("cpu", "memory")):
+                rows[name] = 100 * float(np.exp(0.03 * rng.standard_normal()))
+            rows[again] *= 4 if strange else 1
+        run.play([rows])
+    own = [event for event in run.events if event.series == again and event.status != "update"][:3]
+    assert [event.status + " " + event.kind for event in own] == ["open anomaly", "close change", "open anomaly"]
+    assert own[1].reason.endswith("metrics of this service end often")
+    assert (own[2].start - START) // 60_000 == 460
