@@ -63,18 +63,31 @@ def explain(
     print_table(
         "routes" if found["routes"] else "routes: none",
         ["route", "matches"],
-        [[one["route"], one["mismatch"] or "yes"] for one in found["routes"]],
+        [
+            [one["route"], one["mismatch"] or ("yes" if one["counts"] else "yes, but an earlier one counts")]
+            for one in found["routes"]
+        ],
     )
     rows = [[one["channel"], one["why"]] for one in (*found["channels"], *found["escalates"])]
     print_table("channels" if rows else "channels: none, nobody is notified", ["channel", "by"], rows)
+    if not found["serves"]:
+        print_line(
+            f"version {settings.version} did not serve when it was published, and notify.versions does not name it: "
+            "only channels that know it already are notified"
+        )
     if found["channels"]:
         for line in (found["title"], *found["text"].split("\n")):
             print_line(line)
 
 
 def explained(settings: Settings, identity: str) -> dict[str, Any]:
-    """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none."""
+    """What each route says of the last record of an incident, and what would be sent where. Raises InputError where there is none.
+
+    `serves`: whether who does not know the incident is notified of it by that record; else no channel is listed. `counts`, of a route: whether it
+    is among those that lead it somewhere.
+    """
     from app.kafka.rule_topic import RuleTail  # loads Kafka's client
+    from app.notify.incidents_reader import is_news
     from app.notify.links import Links
     from app.notify.notification import of_incident
     from app.notify.routes import Routes
@@ -90,18 +103,28 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
     routes, rules = Routes(settings.notify), RuleTail(settings)
     routes.take(rules.read().records, rules.window_ms)
     note = of_incident(found, found.status, found.id, Links.of(settings))
+    serves = is_news(settings.notify, serving.read(settings.home), found)
+    verdicts = routes.verdicts(found)
+    matching = [one.title for one in verdicts if not one.mismatch]
+    counts = matching[: 1 if settings.notify.match == "first" else None]
     return {
         "incident": found.id,
         "status": found.status,
         "kind": found.kind,
         "severity": found.severity,
         "reason": found.reason,
+        "serves": serves,
         "routes": [
-            {"route": one.title, "matches": not one.mismatch, "mismatch": one.mismatch}
-            for one in routes.verdicts(found)
+            {
+                "route": one.title,
+                "matches": not one.mismatch,
+                "mismatch": one.mismatch,
+                "counts": one.title in counts,
+            }
+            for one in verdicts
         ],
-        "channels": [{"channel": one.channel, "why": one.why} for one in routes.routed(found)],
-        "escalates": [{"channel": one.channel, "why": one.why} for one in routes.escalated(found)],
+        "channels": [{"channel": one.channel, "why": one.why} for one in routes.routed(found) if serves],
+        "escalates": [{"channel": one.channel, "why": one.why} for one in routes.escalated(found) if serves],
         "title": note.title,
         "text": note.text,
         "link": note.link,

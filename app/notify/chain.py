@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.timestamps import is_due
-from models.core.wording import counted
+from models.core.wording import counted, duration
 
 ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
@@ -75,9 +75,7 @@ class ChainAlerts:
     def _problems(self, state: ChainState, now_ms: int) -> dict[str, str]:
         found = {}
         if state.behind_seconds > self.behind_seconds:
-            found[BEHIND] = (
-                f"the last window that is scored ended {state.behind_seconds:.0f} s ago: incidents come late"
-            )
+            found[BEHIND] = f"no window of the last {duration(state.behind_seconds)} is scored: incidents come late"
         jobs = {name: job for one in state.health for name, job in one["jobs"].items() if isinstance(job, Mapping)}
         sick = sorted(name for name, job in jobs.items() if job.get("healthy") is not True)
         unhealthy = [f"{', '.join(sick)}: no progress"] if sick else []

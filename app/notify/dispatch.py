@@ -15,7 +15,7 @@ from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
-from app.notify.incidents_reader import Read
+from app.notify.incidents_reader import Read, key_beside
 from app.notify.links import Links
 from app.notify.notification import about_kappa, of_alarm, of_incident
 from app.notify.outbox import Outbox, Waiting, delivery_of
@@ -95,24 +95,28 @@ class Dispatch:
             self.escalation.acknowledged(read.acknowledged)
         if read.alarm is not None:
             self._take_alarm(read.alarm, read.place, read.appended)
-        incident = read.incident
-        if incident is None:
-            return
-        if incident.status == "close":
-            self.escalation.over(read.key)
-        else:
+        if read.incident is not None:
+            self._take_incident(read.incident, read)
+
+    def _take_incident(self, incident: ReadIncident, read: Read) -> None:
+        """Queue what is due after a record of an incident. One that is over ends under the key of before its version served, too."""
+        is_over, serves = incident.status == "close", read.key == incident.id
+        keys = [read.key, key_beside(incident)] if is_over and serves else [read.key]
+        if not is_over:
             self.escalation.newer(read.key, incident, read.place)
+        for key in keys if is_over else ():
+            self.escalation.over(key)
         with self._lock:
-            steps = list(self._plan.steps(incident, read.key))
-            opening = [step.channel for step in steps if step.status == "open"]
-            ends = self.early.incident(incident, read.key, opening) if read.key == incident.id else []
+            steps = [(key, step) for key in keys for step in self._plan.steps(incident, key, opens=read.news)]
+            opening = [step.channel for _, step in steps if step.status == "open"]
+            ends = self.early.incident(incident, read.key, opening) if serves else []
         for thread in ends:
             self._end_alarm(thread, read.place)
-        for step in steps:
-            is_sent = self._queue(step, incident, read.key, read.place)
+        for key, step in steps:
+            is_sent = self._queue(step, incident, key, read.place)
             if is_sent and step.status != "close":
-                self.escalation.notified(read.key, incident, read.place, step.why, self._clock())
-        if incident.status == "close":
+                self.escalation.notified(key, incident, read.place, step.why, self._clock())
+        if is_over:
             with self._lock:
                 self.early.over(read.key)
 

@@ -9,12 +9,14 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from app.core.notify_settings import NotifySettings
 from app.core.settings import Settings
 from app.kafka.connection import client_options, reasons, unavailable
 from app.kafka.early_records import alarm_of
 from app.kafka.topics import EARLY
 from app.notify.incident import LogPlace, ReadIncident, incident_of
 from app.versions import serving
+from app.versions.serving import Serving
 from models.records.labels import MOST_BYTES, is_label
 from models.records.records import EarlyAlarm
 from models.rules.rule_log import strict
@@ -28,11 +30,15 @@ LONGEST_ID = 64
 
 @dataclass(frozen=True)
 class Read:
-    """A record: where it is, the incident or early alarm that people may be notified of, or the id of one that somebody has labelled."""
+    """A record: where it is, the incident or early alarm that people may be notified of, or the id of one that somebody has labelled.
+
+    `news`: whether channels that do not know the incident are to be notified of it.
+    """
 
     place: LogPlace
     incident: ReadIncident | None = None
     key: str = ""
+    news: bool = True
     acknowledged: str = ""
     alarm: EarlyAlarm | None = None
     appended: int = 0  # of an alarm, epoch ms
@@ -151,26 +157,29 @@ class IncidentsReader:
                 continue
             version = self._versions[at.topic]
             for record in records:
-                found = incident_of(record.value)
-                own = found if found is not None and found.version == version and self.tells(version, found) else None
-                yield Read(LogPlace(at.topic, at.partition, record.offset), own, self.key(version, own) if own else "")
-
-    def tells(self, version: str, incident: ReadIncident) -> bool:
-        """Whether a version serves, or served, when an incident was published; other versions that are named tell all."""
-        if version in self._settings.notify.versions:
-            return True
-        at = incident.window_end
-        return any(
-            (after is None or at > after) and (end is None or at <= end) for after, end in self._serving.ranges(version)
-        )
-
-    def key(self, version: str, incident: ReadIncident) -> str:
-        """What channels know it by. Versions have the same ids, so those of another version say which."""
-        return incident.id if version == self._serving.version else f"{incident.id}-{version}"
+                place, found = LogPlace(at.topic, at.partition, record.offset), incident_of(record.value)
+                if found is None or found.version != version:
+                    yield Read(place)
+                    continue
+                key = found.id if version == self._serving.version else key_beside(found)
+                yield Read(place, found, key, news=is_news(self._settings.notify, self._serving, found))
 
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
+
+
+def key_beside(incident: ReadIncident) -> str:
+    """What channels know an incident by while its version does not serve: versions have the same ids, so it says which one it is of."""
+    return f"{incident.id}-{incident.version}"
+
+
+def is_news(notify: NotifySettings, served: Serving, incident: ReadIncident) -> bool:
+    """Whether people are notified of an incident by this record: its version serves, or served, when it was published, or is named."""
+    at = incident.window_end
+    return incident.version in notify.versions or any(
+        (after is None or at > after) and (end is None or at <= end) for after, end in served.ranges(incident.version)
+    )
 
 
 def labelled(value: bytes | None) -> str:

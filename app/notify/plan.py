@@ -48,9 +48,9 @@ class NotificationPlan:
                     channel, key, KnownDelivery(one.status, SEVERITIES.index(one.severity), one.version, one.why)
                 )
 
-    def steps(self, incident: ReadIncident, key: str) -> Iterator[Step]:
-        """What is due after this record of an incident; noted as sent."""
-        due = {one.channel: one for one in self._routes.routed(incident)}
+    def steps(self, incident: ReadIncident, key: str, *, opens: bool = True) -> Iterator[Step]:
+        """What is due after this record of an incident; noted as sent. Without `opens` of the channels alone that know it."""
+        due = {one.channel: one for one in self._routes.routed(incident)} if opens else {}
         for channel in sorted(self._channels.get(key, ())):
             known = self._known[channel, key]
             due.setdefault(channel, RoutedChannel(channel, known.why))

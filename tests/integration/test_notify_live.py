@@ -342,6 +342,25 @@ def test_after_a_restart_what_is_open_of_a_version_that_serves_no_more_is_not_se
     assert named == {f"{2:024x}"}
 
 
+def test_what_is_open_in_an_alertmanager_goes_on_where_the_promoted_version_has_published_it_before(
+    log: NotifyLog, receiver: Receiver
+) -> None:
+    ops = {"ops": {"kind": "alertmanager", "url": f"http://127.0.0.1:{receiver.port}", "pipeline": False}}
+    settings = log.settings(channels=ops, resend_seconds=1.0)
+    topics.create(settings.model_copy(update={"version": "v2"}))
+    before = 1_767_600_000_000
+    log.write(*(value(n, version="v2", window_end=before) for n in (1, 2)), topic="incidents.v2")
+    with notifying(settings):
+        log.write(value(1, window_end=before))
+        receiver.until(lambda r: bool(r.posts))
+        serving.write(settings.home, serving.Serving().then("v2", before + 1))
+        until(lambda: [one.version for one in log.deliveries()] == ["v2"])
+        receiver.posts.clear()
+        receiver.until(lambda r: len(r.posts) >= 2)
+    named = {alert["labels"]["incident"] for post in receiver.posts for alert in post.json}
+    assert named == {f"{1:024x}"}, "what channels do not know is not opened"
+
+
 def test_explain_says_who_would_be_told_and_sends_nothing(log: NotifyLog, receiver: Receiver) -> None:
     log.write(value(1), value(1, "update", severity="critical"))
     file = file_of(log, receiver)
@@ -349,18 +368,27 @@ def test_explain_says_who_would_be_told_and_sends_nothing(log: NotifyLog, receiv
         file.read_text()
         + '[[notify.routes]]\nname = "night"\nhost = "db-*"\nchannels = ["hook"]\n'
         + '[[notify.routes]]\nseverity = "critical"\nchannels = ["hook"]\n'
+        + '[[notify.routes]]\nname = "rest"\nchannels = ["hook"]\n'
     )
     answer = CliRunner().invoke(main.app, ["notify", "explain", f"{1:024x}", "--json", "--config", str(file)])
     found = json.loads(answer.stdout)
     assert [(one["route"], one["mismatch"]) for one in found["routes"]] == [
         ("route night", "no host matches"),
         ("route 2", ""),
+        ("route rest", ""),
     ]
+    assert [one["counts"] for one in found["routes"]] == [False, True, False], "the first one that matches"
     assert found["channels"] == [{"channel": "hook", "why": "route 2"}] and not receiver.posts
     tried = CliRunner().invoke(main.app, ["notify", "test", "hook", "--config", str(file)])
     assert tried.stdout == "hook: 200 taken\n" and receiver.posts[0].json["alertname"] == "KappaTest"
     unknown = CliRunner().invoke(main.app, ["notify", "explain", "ab", "--config", str(file)])
     assert unknown.exit_code == 1
+    topics.create(load(file).model_copy(update={"version": "v2"}))
+    log.write(value(2, version="v2"), topic="incidents.v2")
+    of_other = ["notify", "explain", f"{2:024x}", "--version", "v2", "--config", str(file)]
+    other = json.loads(CliRunner().invoke(main.app, [*of_other, "--json"]).stdout)
+    assert (other["serves"], other["channels"], found["serves"]) == (False, [], True), "nobody is notified of it"
+    assert "did not serve" in CliRunner().invoke(main.app, of_other).stdout
 
 
 def test_a_route_that_is_written_into_the_log_leads_where_it_says_also_after_a_restart(

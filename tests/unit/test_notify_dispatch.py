@@ -21,7 +21,7 @@ from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.dispatch import Dispatch
 from app.notify.incident import LogPlace, ReadIncident
-from app.notify.incidents_reader import Read
+from app.notify.incidents_reader import Read, key_beside
 from app.notify.links import Links
 from app.notify.notification import of_incident
 from app.notify.notifier import check_alive
@@ -145,6 +145,35 @@ def test_an_incident_that_is_held_back_in_a_storm_is_escalated_from_when_it_is_s
     assert incident(2).id not in {one.note.key for one in own.queued("lead")}
     own.called(150)
     assert incident(2).id in {one.note.key for one in own.queued("lead")}
+
+
+def test_an_incident_ends_under_the_key_by_which_channels_know_it_from_before_its_version_served(
+    tmp_path: Path,
+) -> None:
+    """Of a version that `notify.versions` names, and that was promoted while the incident was open."""
+    own = Channels(tmp_path, CRITICAL)
+    opened_then, over = (incident(1, status, version="v2", severity="critical") for status in ("open", "close"))
+    own.dispatch.take(Read(PLACE, opened_then, key_beside(opened_then)))
+    own.dispatch.take(Read(PLACE, over, over.id))
+    assert [(one.note.key, one.note.status) for one in own.queued("chat")] == [
+        (f"{over.id}-v2", "open"),
+        (f"{over.id}-v2", "close"),
+    ]
+    assert own.called(20) == {"chat"}, "what is over is not escalated"
+
+
+@pytest.mark.parametrize("status", ["open", "close"])
+def test_of_what_a_version_published_before_it_served_only_what_channels_know_goes_on(
+    tmp_path: Path, status: str
+) -> None:
+    own = Channels(tmp_path, chat="alertmanager")
+    own.take(incident(1))
+    for number in (1, 2):
+        one = incident(number, status, version="v2")
+        own.dispatch.take(Read(PLACE, one, one.id, news=False))
+    last = own.queued("chat")[-1].note
+    assert (last.key, last.version, last.status) == (incident(1).id, "v2", status)
+    assert {one.note.key for one in own.queued("chat")} == {incident(1).id}
 
 
 def test_an_incident_that_an_earlier_process_has_sent_keeps_early_alarms_of_its_host_away(tmp_path: Path) -> None:

@@ -22,11 +22,13 @@ from app.core.settings import load
 from app.notify.deliveries import MOST_BYTES, Remembered, record_of
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
+from app.notify.incidents_reader import is_news
 from app.notify.links import Links
 from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions, RecordedPositions
 from app.notify.routes import MOST_CHANGES, RoutedChannel, Routes
+from app.versions.serving import Serving
 from models.records.records import SEVERITIES, DeliveriesUntil, Delivery
 from models.records.schema import plain
 
@@ -220,6 +222,17 @@ def test_who_is_routed_later_is_told_that_it_opens_and_who_was_told_that_it_is_o
     assert notified(plan, incident(1)) == [("a", "open")]
     assert set(notified(plan, incident(1, "update", severity="critical"))) == {("a", "update"), ("b", "open")}
     assert set(notified(plan, incident(1, "close", severity="minor"))) == {("a", "close"), ("b", "close")}
+
+
+def test_people_are_notified_by_what_a_version_publishes_while_it_serves_or_where_it_is_named() -> None:
+    served = Serving().then("v2", 1_000)
+
+    def news(version: str, at: int, **more: Any) -> bool:
+        return is_news(notify(**more), served, incident(version=version, window_end=at))
+
+    assert [news(version, at) for version in ("live", "v2") for at in (1_000, 1_001)] == [True, False, False, True]
+    assert news("live", 1_001, versions=["live"])
+    assert not news("v3", 5)
 
 
 def test_one_of_which_nobody_was_told_is_not_told_when_it_is_over() -> None:

@@ -359,6 +359,12 @@ def test_what_the_jobs_say_becomes_alerts(health: dict[str, Any], found: set[str
     assert looked(ChainAlerts(300.0), ChainState(1.0, [health])) == found
 
 
+def test_an_alert_does_not_speak_of_a_window_that_nobody_has_seen() -> None:
+    """Where none is known `behind_seconds` is the age of the process that looks."""
+    (text,) = judged(ChainAlerts(300.0), ChainState(7_200.0)).holds.values()
+    assert text == "no window of the last 2 h is scored: incidents come late"
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jobs":1}', b'{"a":' * 100_000, b"[" * 100_000], ids=len)
 def test_what_answers_instead_of_the_jobs_says_nothing(body: bytes) -> None:
     with server_that(200, body) as (address, _):
