@@ -63,14 +63,19 @@ class LogReader:
             raise unavailable(settings, error) from error
 
     def _partitions(self, kind: str) -> list[TopicPartition]:
+        """Those of a topic; none of an input that this user has no right to, as who reads results alone has none."""
         found = self._consumer.partitions_for_topic(self._names[kind])
-        if not found:
+        if not found and kind not in topics.INPUTS:
             msg = (
                 f"there is no topic {self._names[kind]}: version {self._settings.version} has never run here; "
-                "`kappa run all`, or check topics.prefix and --version"
+                "`kappa run all`, or check topics.prefix, --version and whether this user may read it"
             )
             raise InputError(msg)
         return [TopicPartition(self._names[kind], p) for p in sorted(found)]
+
+    def _known(self, kinds: tuple[str, ...]) -> bool:
+        """Whether any of these topics can be looked at."""
+        return any(self._parts[kind] for kind in kinds)
 
     def _begin(self, since: Mapping[str, int]) -> None:
         """Seek to the first record of each topic after a time, to its end where there is none."""
@@ -126,7 +131,9 @@ class LogReader:
             stalled = tuple(
                 words
                 for words, (kinds, read) in WRITES.items()
-                if not self._written_after(kinds, since) and (not read or self._written_before(read, since))
+                if self._known(kinds)
+                and not self._written_after(kinds, since)
+                and (not self._known(read) or self._written_before(read, since))
             )
             refused = self._ends(REFUSED)
         except (KafkaError, OSError) as error:

@@ -43,10 +43,11 @@ def rights(settings: Settings) -> dict[str, list[Right]]:
     return {
         "agents": [Right(("Write",), f"{prefix}{kind}") for kind in INPUTS if kind not in FEW],
         "people": [Right(("Write",), f"{prefix}{kind}") for kind in FEW if kind != RULES],
-        # Who writes rules can silence alarms; what is in effect is read before.
+        # Who writes rules can silence alarms; what is in effect is read before, without what jobs leave unread.
         "responders": [
             *(Right(("Write",), f"{prefix}{kind}") for kind in FEW if kind != RULES),
             Right(("Read", "Write"), f"{prefix}{RULES}"),
+            Right(("Read",), f"{prefix}{QUARANTINE}"),
         ],
         # Heartbeats are written to the inputs; how a topic stamps its records is checked before a job starts.
         "jobs": [

@@ -148,7 +148,7 @@ def read(settings: Settings, until: int | None = None) -> RuleTopic:
     # Checksums in Python would take two thirds of the time, and most records are heartbeats; rules are parsed strictly in any case.
     with open_consumer(settings, check_crcs=False) as consumer:
         if not consumer.partitions_for_topic(topic):
-            msg = f"there is no topic {topic}; `kappa topics create` makes it"
+            msg = f"there is no topic {topic}, or this user may not read it; `kappa topics create` makes it, `kappa topics acls` has the rights"
             raise InputError(msg)
         at = TopicPartition(topic, 0)
         end = consumer.end_offsets([at])[at]

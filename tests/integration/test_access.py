@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ from support.exposed import family, files_with, named_on_command_lines, open_fil
 from support.malformed import iso
 from support.secured_broker import KEY_PASSWORD, PASSWORDS, Authority, SecuredBroker, acls, kappa_with, secured_broker
 
+from app.cli.watch_log import LogReader
 from app.core.errors import SettingsError
+from app.core.notify_settings import NotifySettings
 from app.core.settings import Settings
-from app.kafka import topics
+from app.kafka import rule_topic, topics
 from app.kafka.connection import ALLOWED_URLS, client_options, kafka_connection, open_consumer
 from app.kafka.producer import BoundedProducer
+from app.notify.notifier import Notifier
 from pipelines.errors import InputError
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
@@ -39,6 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
             ("User:jobs", "jobs"),
             ("User:agents", "agents"),
             ("User:CN=agents", "agents"),
+            *((f"User:{kind}", kind) for kind in ("people", "readers", "responders", "notifiers")),
         ):
             made.grant(principal, kind, settings)
         assert set(topics.create(settings).values()) == {"created"}
@@ -74,6 +80,37 @@ def test_agents_write_inputs_and_nothing_that_jobs_write(broker: SecuredBroker) 
         with pytest.raises(InputError, match="does not permit it"), open_consumer(settings) as consumer:
             consumer.partitions_for_topic("statistics")
             topics.create(settings)
+
+
+def test_readers_watch_without_a_right_to_the_inputs(broker: SecuredBroker) -> None:
+    with closing(LogReader(broker.settings("readers"), 1.0)) as reader:
+        assert list(reader.past(lambda: False)) == []
+        activity = reader.activity(60.0)
+    assert activity is not None and activity.stalled == ("extract has written nothing",)
+
+
+def test_people_label_and_responders_write_rules_as_well(broker: SecuredBroker) -> None:
+    settings = broker.settings("responders")
+    for own in (settings, broker.settings("people")):
+        send(own, "labels")
+        send(own, "changes")
+    rule_topic.write(settings, [{"record": "rule", "name": "quiet", "host": "db-*", "mute": True}])
+    assert [one.name for one in rule_topic.read(settings).records] == ["quiet"]
+    with open_consumer(settings) as consumer:
+        assert consumer.partitions_for_topic(settings.topic("quarantine")), "what jobs leave unread counts for nobody"
+
+
+def test_notifiers_go_on_with_the_rights_of_the_table(broker: SecuredBroker, tmp_path: Path) -> None:
+    channels = {"hook": {"kind": "webhook", "url": "http://127.0.0.1:1/"}}
+    own = broker.settings("notifiers", home=tmp_path)
+    own = own.model_copy(update={"notify": NotifySettings.model_validate({"channels": channels})})
+    stopping, turned = threading.Event(), threading.Event()
+    thread = threading.Thread(target=Notifier(own, stopping, progress=turned.set).run, daemon=True)
+    thread.start()
+    assert turned.wait(60.0)
+    stopping.set()
+    thread.join(30.0)
+    assert not thread.is_alive()
 
 
 def refused(broker: SecuredBroker, folder: Path) -> dict[str, tuple[Settings, str]]:

@@ -45,6 +45,10 @@ PASSWORDS = {
     "agents": "agents-password",
     "jobs": "jobs-password",
     "operators": "operators-password",
+    "people": "people-password",
+    "readers": "readers-password",
+    "responders": "responders-password",
+    "notifiers": "notifiers-password",
     "nobody": "nobody-password",
 }
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

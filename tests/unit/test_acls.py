@@ -22,7 +22,7 @@ def test_only_jobs_write_what_jobs_write() -> None:
         assert not written & {f"a.{name}" for name in OUTPUTS} or kind == "jobs"
     assert {right.topic for right in table["agents"]} == {"a.telemetry", "a.logs"}
     assert {right.topic for right in table["people"]} == {"a.labels", "a.changes"}
-    assert {right.topic for right in table["responders"]} == {"a.labels", "a.changes", "a.rules"}
+    assert {right.topic for right in table["responders"]} == {"a.labels", "a.changes", "a.rules", "a.quarantine"}
 
 
 def test_who_notifies_reads_incidents_and_writes_deliveries() -> None:
