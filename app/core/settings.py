@@ -149,7 +149,9 @@ class KafkaSettings(SettingsGroup):
 
     def _problem(self) -> str | None:
         """What makes no sense, and what to do."""
-        odd = [one for one in (self.bootstrap_servers or "").split(",") if one and not BROKER.fullmatch(one.strip())]
+        # Of nothing between two commas kafka-python makes port 9092 of this machine.
+        servers = self.bootstrap_servers.split(",") if self.bootstrap_servers else []
+        odd = [one for one in servers if not BROKER.fullmatch(one.strip())]
         if odd:
             return f"bootstrap_servers has {odd[0].strip()!r}; wanted host:port, several with commas between them"
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}

@@ -18,6 +18,7 @@ from app.core.settings import load
         ('[[control.rules]]\nhst = "db"\nmute = true', "did you mean host?"),
         ('[kafka]\nbootstrap_servers = "kafka"', "wanted host:port"),
         ('[kafka]\nbootstrap_servers = "kafka:9092,[::1]:99,other"', "bootstrap_servers has 'other'"),
+        ('[kafka]\nbootstrap_servers = "kafka:9092,"', "bootstrap_servers has ''"),
         ('[elasticsearch]\nurl = "localhost:9200"', "must begin with http:// or https://"),
         ('[spark]\ndriver_memory = "4 gigs"', "wanted a size such as 2g"),
         ('[topics]\nprefix = "größe-"', "letters of a to z"),
