@@ -33,7 +33,7 @@ def connected(
     needed
         Servers that the command needs, `kafka`, `elasticsearch`, or both.
     again
-        The command was started again: what is exposed or does not answer has been reported.
+        What is exposed or does not answer is not reported: the command was started again, or finds it by itself.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def settings_to_check(config: Config, version: str | None) -> Settings:
         settings = load(config)
     for needed in ("kafka", "elasticsearch"):
         try:
-            settings = connected(settings, (needed,))
+            settings = connected(settings, (needed,), again=True)  # findings say what is exposed or does not answer
         except (InputError, SettingsError):
             continue
     return settings

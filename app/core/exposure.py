@@ -30,8 +30,8 @@ def warning_of(found: Sequence[str]) -> str | None:
 def unencrypted(settings: Settings) -> Iterator[str]:
     """Each connection, by its setting."""
     kafka = settings.kafka
-    servers = [host for host in (kafka.bootstrap_servers or "").split(",") if host.strip()]
-    away = [host.strip() for host in servers if not is_loopback(urlsplit(f"//{host.strip()}").hostname or "")]
+    servers = [host.strip() for host in (kafka.bootstrap_servers or "").split(",") if host.strip()]
+    away = [host for host in servers if not is_loopback(urlsplit(f"//{host.rpartition('://')[2]}").hostname or "")]
     if away and kafka.security_protocol.endswith("PLAINTEXT"):
         yield f"kafka.bootstrap_servers {','.join(away)} by {kafka.security_protocol}"
     for name, address in addresses(settings, ""):

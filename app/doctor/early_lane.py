@@ -48,8 +48,9 @@ def settlement_of(settings: Settings) -> Settlement:
 
 def lane_findings(settings: Settings, settlement: Settlement, now_ms: int, *, runs: bool) -> list[Finding]:
     """What the lane, its alarms and how far the jobs have judged mean."""
+    waiting = f"alarms that wait: {len(settlement.waiting)}"
     if not runs:
-        text = f"no process with home {settings.home} runs the lane; {len(settlement.waiting)} alarms wait"
+        text = f"no process with home {settings.home} runs the lane; {waiting}"
         return [warning(CHECK, text, "one", "`kappa run all` starts it, or `kappa run early` on another machine")]
     behind, most = now_ms - settlement.judged, of_version(settings).most_behind_ms
     found = []
@@ -62,4 +63,4 @@ def lane_findings(settings: Settings, settlement: Settlement, now_ms: int, *, ru
     if overdue:
         advice = "the lane does not follow: see its log, and /healthz where early.port is set"
         found.append(warning(CHECK, f"not settled in time: {counted(overdue, 'alarm')}", "none", advice))
-    return found or [ok(CHECK, f"the lane runs; {len(settlement.waiting)} alarms wait")]
+    return found or [ok(CHECK, f"the lane runs; {waiting}")]

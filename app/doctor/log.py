@@ -18,7 +18,7 @@ from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options
 from app.kafka.topics import Topic, alter_command, wanted
 from app.versions.start_position import checkpoint_home
-from models.core.wording import counted
+from models.core.wording import counted, duration
 from pipelines.errors import InputError, ServiceUnavailable
 
 WAIT_MS = 5_000
@@ -326,17 +326,18 @@ def unread(state: KafkaState, read: ConsumedOffsets) -> UnreadRecords:
 
 
 def lag_finding(settings: Settings, job: str, left: UnreadRecords, at_ms: int | None, now_ms: int) -> Finding:
-    """What a lag means: days until retention deletes what has not been read."""
+    """What a lag means: how long until retention deletes what has not been read. Less than a day, or half of a shorter retention, is a danger."""
     check = f"lag of {job}"
     if left.count == 0 or at_ms is None or left.kept_ms == float("inf"):
         return ok(check, counted(left.count, "record"))
     kept = left.kept_ms / HOUR_MS
     hours = kept - (now_ms - at_ms) / HOUR_MS
-    text = f"{counted(left.count, 'record')}; {max(0.0, hours) / 24:.1f} days until {left.topic} deletes the oldest"
+    safe = min(SAFE_HOURS, kept / 2)
+    text = f"{counted(left.count, 'record')}; {duration(3600 * max(0.0, hours))} until {left.topic} deletes the oldest"
     longer = alter_command(settings, left.topic, f"retention.ms={2 * left.kept_ms:.0f}")
     advice = f"start the job, or keep records longer: {longer}"
-    if hours < SAFE_HOURS:
-        return danger(check, text, "a day or more", advice)
+    if hours < safe:
+        return danger(check, text, f"{duration(3600 * safe)} or more", advice)
     if hours < kept / 2:
         return warning(check, text, "half of the retention", advice)
     return ok(check, text)

@@ -10,9 +10,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.core import allowance
+from app.core.exposure import unencrypted
 from app.core.java_size import bytes_of
 from app.core.ports import is_loopback
 from app.core.settings import DEFAULT_FILE, Settings, dotted_names
@@ -126,10 +126,15 @@ def secret_files(settings: Settings, file: Path | None = None) -> list[Finding]:
 
 
 def holds_secret(settings: Mapping[str, Any]) -> bool:
-    """Whether settings as TOML has them hold a secret: a password, a key, or the address of a channel that anybody who knows it may write to."""
+    """Whether settings as TOML has them hold a secret: a password, a key, or what is secret of a channel."""
     named = any(re.search(r"(?i)password|api_key|secret", name) for name, _ in dotted_names(settings))
-    channels = settings.get("notify", {}).get("channels", {}).values()
-    return named or any(one.get("kind") != "alertmanager" and one.keys() & OF_CHANNELS for one in channels)
+    return named or any(map(secrets_of, settings.get("notify", {}).get("channels", {}).values()))
+
+
+def secrets_of(channel: Mapping[str, Any]) -> set[str]:
+    """The keys of a channel that hold a secret. The address of an Alertmanager is one only where it has a user in it."""
+    is_known = channel.get("kind") == "alertmanager" and "@" not in channel.get("url", "")
+    return channel.keys() & (OF_CHANNELS - {"url"} if is_known else OF_CHANNELS)
 
 
 def secret_finding(path: Path) -> Finding:
@@ -143,16 +148,9 @@ def secret_finding(path: Path) -> Finding:
 def plain_text(settings: Settings) -> list[Finding]:
     """Connections without encryption to other machines, and what listens for them."""
     found = []
-    brokers = (settings.kafka.bootstrap_servers or "").split(",")
-    away = [one.strip() for one in brokers if one.strip() and not is_loopback(one.strip().rpartition(":")[0])]
-    if away and settings.kafka.security_protocol in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        text = f"{settings.kafka.security_protocol} to {away[0]}"
-        found.append(danger("encryption", text, "SSL or SASL_SSL", "set kafka.security_protocol; see docs/security.md"))
-    url = urlsplit(settings.elasticsearch.url or "")
-    if url.scheme == "http" and not is_loopback(url.hostname or ""):
-        found.append(
-            danger("encryption", f"http to {url.hostname}", "https", "set elasticsearch.url; see docs/security.md")
-        )
+    for what in unencrypted(settings):
+        make = danger if what.startswith(("kafka.", "elasticsearch.")) else warning
+        found.append(make("encryption", what, "SSL, SASL_SSL or https", "set what it names; see docs/security.md"))
     if settings.health.port is not None and not is_loopback(settings.health.host):
         text = f"/metrics and /state listen on {settings.health.host}:{settings.health.port} without a password"
         found.append(warning("addresses", text, "127.0.0.1, or a network of its own", "set health.host"))

@@ -19,7 +19,6 @@ from app.core.settings import (
     INPUTS,
     EarlySettings,
     ElasticsearchSettings,
-    HealthSettings,
     KafkaSettings,
     SavepointSettings,
     Settings,
@@ -163,19 +162,23 @@ def test_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:
         ("[notify.channels.chat]\nkind = 'apprise'\n", Status.OK),  # its address is in the environment
         ("[notify.channels.chat]\nkind = 'apprise'\nurl = 'slack://a/b/c'\n", Status.DANGER),
         ("[notify.channels.w]\nkind = 'webhook'\nheaders = {Authorization = 'x'}\n", Status.DANGER),
+        ("[notify.channels.ops]\nkind = 'alertmanager'\nheaders = {Authorization = 'x'}\n", Status.DANGER),
+        ("[notify.channels.ops]\nkind = 'alertmanager'\nurl = 'https://ann:x@alerts.example.net'\n", Status.DANGER),
     ):
         file.write_text(text)
         assert worst(machine.secret_files(settings, file)) is found, text
 
 
 def test_connections_without_encryption_to_other_machines(tmp_path: Path) -> None:
-    def of(servers: str, protocol: str = "PLAINTEXT", health: str = "127.0.0.1") -> Status:
+    def of(servers: str, protocol: str = "PLAINTEXT", health: str = "127.0.0.1", ops: str = "127.0.0.1") -> Status:
         kafka = KafkaSettings.model_validate({"bootstrap_servers": servers, "security_protocol": protocol})
-        return worst(
-            machine.plain_text(Settings(home=tmp_path, kafka=kafka, health=HealthSettings(port=1, host=health)))
-        )
+        channels = {"ops": {"kind": "alertmanager", "url": f"http://{ops}:9093"}}
+        own = {"home": tmp_path, "kafka": kafka, "notify": {"channels": channels}}
+        return worst(machine.plain_text(Settings.model_validate(own | {"health": {"port": 1, "host": health}})))
 
     assert of("127.0.0.1:9092,localhost:9093") is Status.OK
+    assert of("PLAINTEXT://127.0.0.1:9092") is Status.OK
+    assert of("127.0.0.1:9092", ops="alerts.example.net") is Status.WARNING, "a channel is a connection, too"
     assert of("127.0.0.1:9092,kafka.example.net:9092") is Status.DANGER
     assert of("kafka.example.net:9093", "SSL") is Status.OK
     assert of("127.0.0.1:9092", health="0.0.0.0") is Status.WARNING
@@ -304,6 +307,14 @@ def test_lag_is_as_bad_as_retention_is_near(settings: Settings, hours: int, stat
     assert log.lag_finding(settings, "detect", UnreadRecords(0), NOON - hours * HOUR, NOON).status is Status.OK
 
 
+@pytest.mark.parametrize(("hours", "status"), [(0, Status.OK), (5, Status.OK), (7, Status.DANGER)])
+def test_a_job_that_keeps_up_is_in_no_danger_where_the_log_keeps_less_than_a_day(
+    settings: Settings, hours: int, status: Status
+) -> None:
+    some = UnreadRecords(10, "statistics", 12 * HOUR)
+    assert log.lag_finding(settings, "detect", some, NOON - hours * HOUR, NOON).status is status
+
+
 def test_how_long_the_log_keeps_what_a_job_has_not_read_is_what_its_topics_say_and_not_the_settings(
     tmp_path: Path,
 ) -> None:
@@ -325,7 +336,7 @@ def test_how_long_the_log_keeps_what_a_job_has_not_read_is_what_its_topics_say_a
     )
     [finding] = log.lags(settings, found, NOON)
     assert finding.status is Status.DANGER
-    assert "5 records; 0.1 days until novelties deletes the oldest" in finding.found
+    assert "5 records; 2 h until novelties deletes the oldest" in finding.found
     assert f"--entity-name novelties --add-config retention.ms={144 * HOUR}" in finding.advice
     for_ever = dataclasses.replace(found, topics={"novelties": TopicState((), {"retention.ms": "-1"})})
     assert worst(log.lags(settings, for_ever, NOON)) is Status.OK
