@@ -37,6 +37,7 @@ MOST_NAME = 100  # characters of a name, as of the author of a label
 SIGNED_IN = "signed in"
 VERIFIED = (None, True, "true")
 PROXY_SECRET_HEADER = "X-Kappa-Proxy-Secret"
+NO_WAY = "nobody can sign in here: `dashboard.sign_in` in the settings has ways for an address that others reach"
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,8 @@ def forget() -> None:
 def refused(who: Identity) -> None:
     """Say that somebody may not read."""
     if who.name is None:
-        st.warning("This dashboard is for people who have signed in.", icon=":material/lock:")
+        more = "" if Access.of(os.environ).way else f", and {NO_WAY}"
+        st.warning(f"This dashboard is for people who have signed in{more}.", icon=":material/lock:")
     else:
         st.warning(
             f"{plain(who.name)} may not read this dashboard: an administrator can put the name, or a group, into `dashboard.viewers`.",
@@ -195,4 +197,6 @@ def refused(who: Identity) -> None:
 
 def wanted(role: str, what: str = "This") -> str:
     """What to tell somebody who lacks a role, of what they may not do."""
+    if not Access.of(os.environ).way:
+        return f"{what} needs the role {role}, and {NO_WAY}."
     return f"{what} needs the role {role}: sign in above, or ask for it (`dashboard.{role}s` in the settings)."

@@ -133,10 +133,10 @@ def write_secrets(settings: Settings, folder: Path) -> Path | None:
 
 
 def access(settings: Settings, code: str) -> dict[str, Any]:
-    """How to sign in and who has which role, as `dashboards.identity.Access` reads it."""
+    """How to sign in and who has which role, as `dashboards.identity.Access` reads it. Without a code there is no way to sign in by one."""
     own = settings.dashboard
     return {
-        "way": own.sign_in,
+        "way": "" if own.sign_in == "code" and not code else own.sign_in,
         "code": code,
         "user": user_name(),
         "user_header": own.proxy_user_header,
@@ -184,6 +184,7 @@ def environment(settings: Settings, code: str = "", scores: Mapping[str, str] = 
         inherited
         | own_path
         | as_variables(settings)
+        | {f"{PREFIX}LOG": json.dumps({"format": "text"})}  # pages show people what commands write
         | {f"{PREFIX}DASHBOARD_{name}": text for name, text in variables.items()}
     )
 

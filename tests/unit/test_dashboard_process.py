@@ -33,6 +33,7 @@ from app.core.settings import (
     ElasticsearchSettings,
     HealthSettings,
     KafkaSettings,
+    LogSettings,
     Settings,
     load,
 )
@@ -319,6 +320,15 @@ def test_command_that_fails_says_its_last_line(monkeypatch: pytest.MonkeyPatch) 
     calls(monkeypatch, "import sys; sys.stderr.write('starting\\nkappa: no version x\\n'); sys.exit(1)")
     with pytest.raises(CommandError, match=r"^no version x$"):
         commands.answer(["state"], 60, OPERATOR)
+
+
+def test_a_command_answers_people_where_logs_are_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Settings(home=tmp_path, log=LogSettings(format="json"))
+    for name, text in dashboard.environment(own).items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match=r"^kafka\.bootstrap_servers is not set"):
+        commands.answer(["label", "x", "true"], 60, OPERATOR)
 
 
 def test_command_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,16 @@ def test_pages_on_an_address_that_others_reach_have_no_code(tmp_path: Path) -> N
     assert dashboard.new_code(settings(tmp_path, sign_in="proxy", proxy_secret=SecretStr("s")), "127.0.0.1") == ""
 
 
+@pytest.mark.parametrize(("host", "can"), [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_pages_ask_for_a_code_where_there_is_one_and_say_that_nobody_can_sign_in_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, can: bool
+) -> None:
+    own = settings(tmp_path)
+    test = page(monkeypatch, dashboard.access(own, dashboard.new_code(own, host)))
+    assert (len(test.text_input), "sign in above" in identity.wanted(RESPONDER)) == (int(can), can)
+    assert ("nobody can sign in here" in identity.wanted(RESPONDER)) is not can
+
+
 def test_secrets_of_openid_connect_are_in_a_file_of_the_user_alone(tmp_path: Path) -> None:
     own = settings(
         tmp_path,
