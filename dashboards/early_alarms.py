@@ -11,6 +11,7 @@ import streamlit as st
 from dashboards.chrome import View
 from dashboards.queries.early import EarlySummary, FirstSeen
 from dashboards.words import clock, code, local_text, named, plain, plural
+from models.core.wording import apart
 
 
 def show(found: EarlySummary, view: View) -> None:
@@ -50,5 +51,6 @@ def seen(row: Mapping[str, Any] | pd.Series[Any]) -> str:
     name = named(row["series"])
     if pd.isna(row["value"]):
         return f"{name}: a line that its service never had: {str(row['template'] or '')[:200]}"
-    bound = f"above {row['upper']:.4g}" if pd.notna(row["upper"]) else f"below {row['lower']:.4g}"
-    return f"{name}: {row['value']:.4g}, {bound}"
+    above = pd.notna(row["upper"])
+    value, bound = apart(float(row["value"]), float(row["upper"] if above else row["lower"]))
+    return f"{name}: {value}, {'above' if above else 'below'} {bound}"

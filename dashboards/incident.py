@@ -131,7 +131,8 @@ def show_choice(found: OpenIncidents, view: View) -> None:
         st.success("No incident is open. Overview lists the closed ones.", icon=":material/check_circle:")
         return
     for _, row in found.open_incidents.rows.iterrows():
-        view.link("incident", f"{plain(row['reason'])} ({some(row['hosts'])})", incident=row["id"])
+        where = some(row["hosts"], count=row["affected"])
+        view.link("incident", f"{plain(row['reason'])} ({where})", incident=row["id"])
 
 
 def read_open(client: Elasticsearch, version: str) -> OpenIncidents:
@@ -217,7 +218,8 @@ def head(of: Incident, view: View, read: datetime, began: datetime | None) -> No
     """How bad, what, where, since when; its first episode `began` then."""
     st.markdown(f"### {severity_badge(of.severity)} {plain(of.reason)}")
     state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
-    st.markdown(f"**Where**: {some(of.hosts, 8) or '–'} · services: {some(of.services, 8) or '–'}")
+    where = some(of.hosts, 8, of.about.get("affected")) or "–"
+    st.markdown(f"**Where**: {where} · services: {some(of.services, 8) or '–'}")
     st.markdown(f"**Since when**: {since_when(of, view.zone, read, began)}")
     points = f"{of.points} of 100 points" if of.points is not None else "no severity"
     reach = scoped(of.about)

@@ -55,8 +55,9 @@ def show_lines(listing: Listing, most: int, answers: Answered, view: View, read:
 
 
 def hosts(rows: pd.DataFrame) -> int:
-    """How many hosts they are on."""
-    return len({host for names in rows["hosts"] for host in names})
+    """How many hosts they are on: those that they name, and no fewer than one of them says."""
+    named, most = len({host for names in rows["hosts"] for host in names}), rows["affected"].max()
+    return named if pd.isna(most) else max(named, int(most))
 
 
 def line(row: Any, answers: Answered, view: View, read: datetime) -> None:
@@ -65,7 +66,7 @@ def line(row: Any, answers: Answered, view: View, read: datetime) -> None:
     severity.markdown(severity_badge(row["severity"]) or "–")
     with reason:
         view.link("incident", plain(str(row["reason"])), incident=row["id"])
-    where.markdown(f"{badge(row['kind'])} {some(row['hosts']) or '–'}")
+    where.markdown(f"{badge(row['kind'])} {some(row['hosts'], count=row['affected']) or '–'}")
     began: pd.Timestamp = row["since"]
     who = briefly(answers.get(row["id"], Answers()))
     since.markdown(f"since {clock(began, view.zone)}, {duration(max(read - began, timedelta()))} · {who}")

@@ -77,7 +77,7 @@ def show_open(found: Overview, view: View) -> None:
     if listing.total > SPELLED_OUT:
         rest = Listing(listing.rows[SPELLED_OUT:], listing.total - SPELLED_OUT)
         with st.expander(f"{plural(rest.total, 'more open incident')}, less severe"):
-            incident_table(rest, "latest", "latest evidence", view, "open")
+            incident_table(rest, "latest", "latest evidence", view, "open", of_range=False)
 
 
 def show_closed(found: Overview, view: View) -> None:
@@ -89,8 +89,10 @@ def show_closed(found: Overview, view: View) -> None:
     incident_table(found.closed_incidents, "until", "until", view, "closed")
 
 
-def incident_table(listing: Listing, until: str, until_label: str, view: View, key: str) -> None:
-    """Incidents as a table; `until` is the column that says how far they reach."""
+def incident_table(
+    listing: Listing, until: str, until_label: str, view: View, key: str, *, of_range: bool = True
+) -> None:
+    """Incidents as a table; `until` is the column that says how far they reach. `of_range`: those of the range alone."""
     rows = listing.rows.assign(series=listing.rows["series"].map(len))
     config = {
         "severity": text_column("severity", 70),
@@ -102,7 +104,8 @@ def incident_table(listing: Listing, until: str, until_label: str, view: View, k
         "score": score_column(),
         "series": st.column_config.NumberColumn("series", width=60, help="Series that contribute, 20 at most."),
     }
-    chosen = chosen_row(Listing(rows, listing.total), config, f"{key} incidents {view.version}", "incidents")
+    shown, place = Listing(rows, listing.total), f"{key} incidents {view.version}"
+    chosen = chosen_row(shown, config, place, "incidents", of_range=of_range)
     if chosen is not None:
         view.open("incident", incident=chosen["id"])
 

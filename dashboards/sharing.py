@@ -15,7 +15,7 @@ import streamlit as st
 from dashboards.chrome import View
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
-from dashboards.words import local_text, one_line, plain
+from dashboards.words import listed, local_text, one_line, plain
 
 MOST_NAMES = 8
 MOST_EPISODES = 1_000
@@ -51,7 +51,8 @@ def facts(of: Incident, zone: ZoneInfo) -> dict[str, str]:
     why = [one_line(f"{row['service'] or row['host']}: {row['why']}") for _, row in of.causes[:1].iterrows()]
     return {
         "What": f"{of.kind}: {one_line(of.reason)}",
-        "Where": f"{named(of.hosts)}{f'; services {named(of.services)}' if of.services else ''}",
+        "Where": named(of.hosts, of.about.get("affected"))
+        + (f"; services {named(of.services)}" if of.services else ""),
         "Since": f"{local_text(of.since, zone)}, until {until}"
         if of.until is not None
         else f"{local_text(of.since, zone)}, {until}",
@@ -60,10 +61,9 @@ def facts(of: Incident, zone: ZoneInfo) -> dict[str, str]:
     }
 
 
-def named(names: tuple[str, ...]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(one_line, names[:MOST_NAMES])) + more or "-"
+def named(names: tuple[str, ...], count: int | None = None) -> str:
+    """The first names, and how many more there are of `count` in all."""
+    return listed(names, MOST_NAMES, count, one_line) or "-"
 
 
 def summary(of: Incident, link: str, zone: ZoneInfo) -> str:
@@ -97,7 +97,7 @@ def markdown(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDoc
 
 
 def as_json(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDocument | None]) -> str:
-    """The incident as one object; times are ISO 8601 in UTC."""
+    """The incident as one object; times are ISO 8601 in UTC. `hosts` are the first ones of those that are `affected`."""
     own: dict[str, Any] = {
         name: getattr(of, name)
         for name in (
@@ -115,6 +115,7 @@ def as_json(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDocu
         )
     }
     own |= {
+        "affected": of.about.get("affected"),
         "causes": records(of.causes),
         "series": records(of.contributions),
         "episodes": records(episodes[:MOST_EPISODES]),

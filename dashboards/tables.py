@@ -36,9 +36,15 @@ def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, 
 
 
 def chosen_row(
-    listing: Listing, config: Mapping[str, Any], key: str, things: str = "rows", *, hidden: Sequence[str] = HIDDEN
+    listing: Listing,
+    config: Mapping[str, Any],
+    key: str,
+    things: str = "rows",
+    *,
+    hidden: Sequence[str] = HIDDEN,
+    of_range: bool = True,
 ) -> Any:
-    """As `table`; returns the row whose cell was clicked, None before that.
+    """As `table`; returns the row whose cell was clicked, None before that. `of_range` as for `say_if_cut`.
 
     A click is the position of a row in what the browser shows: in the rows that were drawn last, not in those that are read by the time of it.
     """
@@ -58,7 +64,7 @@ def chosen_row(
         on_select=clicked,
         selection_mode="single-cell",
     )
-    say_if_cut(listing, things)
+    say_if_cut(listing, things, of_range=of_range)
     st.session_state[drawn] = listing.rows
     # What is selected stays so: only a click that is new leads anywhere.
     rows = st.session_state.pop(clicked_in, None)
@@ -78,10 +84,11 @@ def cell_of(value: Any) -> Any:
     return as_text(one_line(value), JOINER) if isinstance(value, str) else value
 
 
-def say_if_cut(listing: Listing, things: str) -> None:
-    """A sentence where there is more than is shown."""
+def say_if_cut(listing: Listing, things: str, *, of_range: bool = True) -> None:
+    """A sentence where there is more than is shown. `of_range`: in a shorter range there would be less."""
     if listing.total > len(listing.rows):
-        st.caption(f"Shown: the first {len(listing.rows):,} of {listing.total:,} {things}. Choose a shorter range.")
+        advice = " Choose a shorter range." if of_range else ""
+        st.caption(f"Shown: the first {len(listing.rows):,} of {listing.total:,} {things}.{advice}")
 
 
 def time_column(label: str, zone: ZoneInfo, help: str | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -52,10 +52,11 @@ def local_text(time: datetime, zone: ZoneInfo) -> str:
 
 
 def clock(time: datetime, zone: ZoneInfo) -> str:
-    """A time of the last days: the date is left out where it is today's."""
-    local = time.astimezone(zone)
-    same = local.date() == datetime.now(tz=zone).date()
-    return local.strftime("%H:%M:%S" if same else "%a %d %b, %H:%M")
+    """A time that is mostly of the last days: the date is left out where it is today's, the year where it is this one."""
+    local, today = time.astimezone(zone), datetime.now(tz=zone)
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    return local.strftime("%a %d %b, %H:%M" if local.year == today.year else "%a %d %b %Y, %H:%M")
 
 
 def number(value: Any, unit: str | None = None) -> str:
@@ -116,10 +117,16 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 or thing.endswith('series') else 's'}"
 
 
-def some(names: list[str] | tuple[str, ...], most: int = 3) -> str:
-    """The first names, and how many more there are, for where Markdown is read."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(plain, names[:most])) + more
+def some(names: list[str] | tuple[str, ...], most: int = 3, count: float | None = None) -> str:
+    """The first names, and how many more there are of `count` in all, for where Markdown is read."""
+    return listed(names, most, count, plain)
+
+
+def listed(names: Sequence[str], most: int, count: float | None, shown: Callable[[Any], str]) -> str:
+    """The same for any place, for which `shown` makes a name fit. Without a count, or with too small a one, the names are all."""
+    first, known = names[:most], len(names) if count is None or pd.isna(count) else max(len(names), int(count))
+    more = f" and {known - len(first):,} more" if 0 < len(first) < known else ""
+    return ", ".join(map(shown, first)) + more
 
 
 def named(series: str) -> str:

@@ -149,7 +149,8 @@ def watch_version(settings: Settings, reader: LogReader, leave: Callable[[], boo
             if change is not None:
                 view.show_incident(change, incident, tracker)
         for alarm in reader.alarms():
-            view.show_early(alarm, tracker)
+            if alarm.version == settings.version:  # versions share the topic
+                view.show_early(alarm, tracker)
         if time.monotonic() >= due:
             view.show_health(pipeline_health(settings, reader), tracker)
             due = time.monotonic() + HEALTH_SECONDS

@@ -21,7 +21,9 @@ from rich.text import Text
 
 from app.cli.local_time import clock, moment
 from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
+from app.kafka.incident_records import affected
 from models.core.printable import printable
+from models.core.wording import counted
 from models.records.records import RAISED, EarlyAlarm
 from models.records.schema import plain
 
@@ -35,10 +37,10 @@ Write = Callable[[str], None]
 
 
 def where(incident: Record) -> str:
-    """Its hosts, as many as fit."""
-    hosts = incident["hosts"]
-    more = f" and {len(hosts) - SHOWN_HOSTS} more" if len(hosts) > SHOWN_HOSTS else ""
-    return printable(", ".join(hosts[:SHOWN_HOSTS]) + more) or "-"
+    """Its hosts, as many as fit, and how many more there are."""
+    first, known = incident["hosts"][:SHOWN_HOSTS], affected(incident)
+    more = f" and {known - len(first):,} more" if 0 < len(first) < known else ""
+    return printable(", ".join(first) + more) or "-"
 
 
 def why(incident: Record) -> str:
@@ -182,7 +184,7 @@ class TerminalView:
         """The latest early alarms that wait, which are provisional."""
         shown = list(self._early.values())[-SHOWN_EARLY:]
         left = len(self._early) - len(shown)
-        more = [f"and {left} more early alarms"] if left else []
+        more = [f"and {counted(left, 'more early alarm')}"] if left else []
         lines = [*(f"{moment(alarm.event_time)} early: {alarm.reason}" for alarm in shown), *more]
         return [Text(printable(line), style="italic", no_wrap=True, overflow="ellipsis") for line in lines]
 

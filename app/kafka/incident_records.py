@@ -15,6 +15,7 @@ from models.records.records import EPISODE_KINDS, INFO, SEVERITIES, STATUS_ORDER
 
 MOST_BYTES = 1_100_000  # a record has 1,000,000 at most
 MOST_NAMES = 1_000  # of hosts, services and series; others are left out
+MOST_AFFECTED = 2**53  # an exact number in JSON
 ID = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -49,6 +50,14 @@ def incident_record(value: bytes | None) -> IncidentRecord | None:
         return _checked(found) if isinstance(found, dict) else None
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
+
+
+def affected(source: Mapping[str, Any]) -> int:
+    """How many hosts an incident is about, of which its record names the first ones."""
+    known, given = len(source["hosts"]), source.get("affected")
+    if not isinstance(given, int) or isinstance(given, bool) or given >= MOST_AFFECTED:
+        return known
+    return max(known, given)
 
 
 def _checked(found: Mapping[str, Any]) -> IncidentRecord | None:

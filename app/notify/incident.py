@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.kafka.incident_records import IncidentRecord, incident_record
+from app.kafka.incident_records import affected, incident_record
 from models.core.printable import printable
 from models.core.series import labels_of
 from models.records.records import INFO, SEVERITIES, STATUS_ORDER
 
 MOST_SERIES = 200  # whose labels are looked at
-MOST_AFFECTED = 2**53  # an exact number in JSON
 LONGEST_NAME, LONGEST_SERIES, LONGEST_REASON = 256, 2_048, 2_000  # characters
 
 
@@ -72,7 +71,7 @@ def incident_of(value: bytes | None) -> ReadIncident | None:
         window_end=found.window_end,
         reason=printable(found.reason[:LONGEST_REASON]),
         hosts=_names(found.hosts),
-        affected=_affected(found),
+        affected=affected(found.source),
         services=_names(found.services),
         labels=frozenset(label for one in found.series[:MOST_SERIES] for label in labels_of(one)),
         series=printable(found.series[0][:LONGEST_SERIES]) if found.series else "",
@@ -82,14 +81,6 @@ def incident_of(value: bytes | None) -> ReadIncident | None:
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names that can be shown."""
     return tuple(printable(one[:LONGEST_NAME]) for one in names)
-
-
-def _affected(found: IncidentRecord) -> int:
-    """How many hosts it is about, of which the record names the first ones."""
-    known, given = len(found.hosts), found.source.get("affected")
-    if not isinstance(given, int) or isinstance(given, bool) or given >= MOST_AFFECTED:
-        return known
-    return max(known, given)
 
 
 def worst(severities: list[str]) -> str:

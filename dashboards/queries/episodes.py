@@ -27,6 +27,7 @@ INCIDENT = {
     "kind": "novelty.kind",
     "status": "novelty.status",
     "hosts": "host.name",
+    "affected": "novelty.affected",
     "services": "service.name",
     "reason": "event.reason",
     "severity": "novelty.severity",

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 TIMES = ("since", "until", "latest", "time", "onset")
-NUMBERS = ("score", "value", "typical", "lower", "upper", "certainty", "before", "after")
+NUMBERS = ("score", "value", "typical", "lower", "upper", "certainty", "before", "after", "affected")
 
 
 @dataclass(frozen=True)

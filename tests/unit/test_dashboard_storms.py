@@ -1,6 +1,7 @@
 """What people read of open incidents: storms in one line, who has each, what to send to others, where the runbook is."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -110,6 +111,12 @@ def test_files_hold_hostile_text_as_text(text: str) -> None:
     assert as_read(found).startswith("# Incident 3f2a")
 
 
+def test_what_is_shared_says_how_many_hosts_it_is_about() -> None:
+    of = replace(incident("vm-1"), about={"affected": 2_000})
+    assert "Where: vm-1 and 1,999 more; services web" in sharing.summary(of, "http://x", VIENNA)
+    assert json.loads(sharing.as_json(of, EPISODES, SAID))["affected"] == 2_000
+
+
 def test_names_in_the_address_of_a_runbook_are_quoted() -> None:
     set_to = runbooks({"url": "https://wiki.example.net/{service}/{kind}?host={host}"})
     assert runbook.address(incident("a/b?c=../{kind}"), set_to) == (
@@ -201,6 +208,34 @@ def test_a_storm_counts_all_of_its_incidents_though_few_are_spelled_out(monkeypa
         assert storm.label.endswith("40 hosts; the worst: ")
         assert [one.value for one in storm.text] == [f"{n}" for n in range(30)]
         assert [one.value for one in storm.caption] == ["10 more of them are in the table below."]
+
+
+def test_more_open_incidents_than_are_listed_ask_for_no_shorter_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(View, "link", lambda *_, **more: streamlit.text(more["incident"]))
+
+    def script() -> None:
+        from datetime import UTC, datetime
+        from types import SimpleNamespace
+        from zoneinfo import ZoneInfo
+
+        from dashboards import overview
+        from dashboards.chrome import View
+        from dashboards.queries.episodes import INCIDENT
+        from dashboards.queries.frames import Listing, frame_of
+
+        noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
+        own = {"since": noon, "latest": None, "until": None, "hosts": ["vm-1"], "affected": 2_000}
+        row: dict[str, object] = {**dict.fromkeys(INCIDENT, ""), **own}
+        listing = Listing(frame_of([row | {"id": f"{n}"} for n in range(40)], INCIDENT), 400)
+        view = View("live", ["live"], "1h", ZoneInfo("UTC"), 5)
+        found = SimpleNamespace(open_incidents=listing, answers={}, read=noon)
+        overview.show_open(found, view)  # type: ignore[arg-type]
+
+    test = AppTest.from_function(script, default_timeout=60).run()
+    assert not test.exception
+    captions = [one.value for one in test.caption]
+    assert "Shown: the first 10 of 370 incidents." in captions, "they are open however long ago they began"
+    assert test.expander[0].label.endswith("2,000 hosts; the worst: "), "as many as the document says"
 
 
 @pytest.mark.parametrize("unseen", ["\u202e", "\u200b", "\u2066", "\ufe0f", "\x1b"])

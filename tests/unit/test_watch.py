@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,8 +17,10 @@ from rich.console import Console
 from rich.live import Live
 
 from app.cli import watch_incidents
-from app.cli.watch_incidents import IncidentTracker, PipelineHealth
-from app.cli.watch_view import JsonView, LineView, TerminalView
+from app.cli.watch_incidents import IncidentTracker, PipelineHealth, watch_version
+from app.cli.watch_log import LogReader
+from app.cli.watch_view import JsonView, LineView, TerminalView, where
+from app.core.settings import Settings
 from app.kafka.shard_watermarks import ShardWatermarks
 from models.records.records import EarlyAlarm, WatermarkMessage
 from models.records.schema import plain
@@ -204,6 +208,38 @@ def test_early_alarms_are_lines_and_objects_that_say_what_became_of_them() -> No
     JsonView(lines.append).show_early(SETTLED, IncidentTracker())
     shown = json.loads(lines[-1])
     assert (shown["event"], shown["alarm"]["status"], shown["alarm"]["seconds_won"]) == ("early", "confirmed", 27.4)
+
+
+def test_hosts_that_a_record_does_not_name_are_counted() -> None:
+    hosts = ["x", "y", "z", "w"]
+    assert where(incident("a", "open", 0, hosts=hosts, affected=2_000)) == "x, y, z and 1,997 more"
+    assert where(incident("a", "open", 0, hosts=hosts, affected="many")) == "x, y, z and 1 more"
+
+
+class TwoVersions:
+    """What is read of a log in which the lanes of two versions have raised an alarm each."""
+
+    def past(self, leave: Callable[[], bool]) -> list[dict[str, Any]]:
+        return []
+
+    def poll(self) -> list[dict[str, Any]]:
+        return []
+
+    def alarms(self) -> list[EarlyAlarm]:
+        return [replace(ALARM, version=version, value=value) for version, value in (("live", 74.25), ("v2", 99.0))]
+
+    def activity(self, stale_seconds: float) -> None:
+        return None
+
+
+def test_early_alarms_are_those_of_the_version_that_is_watched(tmp_path: Path) -> None:
+    lines: list[str] = []
+    leaves = iter([False, True])
+    own = Settings(home=tmp_path, version="v2")
+    watch_version(own, cast(LogReader, TwoVersions()), lambda: next(leaves), LineView(lines.append))
+    assert [line.partition(" early  ")[2] for line in lines if " early " in line] == [
+        "vm-1/shop: latency 99, above 61.5; provisional"
+    ]
 
 
 def test_page_shows_an_early_alarm_until_it_is_settled() -> None:
