@@ -245,8 +245,13 @@ def in_words(plan: dict[str, Any]) -> str:
     runs = "its jobs run" if plan["previous_running"] else "nobody runs its jobs"
     return (
         f"Version {code(version)} would take over from {code(other)} ({runs}). It has results after {plain(plan['covers_from_time'])} "
-        f"and is indexed up to {plain(plan['reached_time'])}; {code(other)} is indexed up to {plain(plan['previous_reached_time'])}."
+        f"and is {indexed(plan, 'reached')}; {code(other)} is {indexed(plan, 'previous_reached')}."
     )
+
+
+def indexed(plan: dict[str, Any], which: str) -> str:
+    """How far results are in the search: `reached` or `previous_reached`."""
+    return "not indexed yet" if plan[which] is None else f"indexed up to {plain(plan[f'{which}_time'])}"
 
 
 @st.fragment(run_every=WORK_SECONDS)

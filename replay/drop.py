@@ -37,7 +37,7 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
     version = settings.version
     if version == "live":
         msg = (
-            "version live cannot be dropped: the live jobs write it; promote another one first, or stop using this home"
+            "version live cannot be dropped: it serves, or served before the first promotion, and its results are shown"
         )
         raise InputError(msg)
     served = serving.read(settings.home)

@@ -10,6 +10,7 @@ from app.cli.connection import Config, connected
 from app.cli.output import print_line, report
 from app.cli.signals import stopped_by_signals
 from app.core.settings import load
+from models.core.wording import counted
 
 
 def collect(
@@ -39,4 +40,4 @@ def collect(
             host=host,
             from_start=from_start,
         )
-    print_line(f"sent {sent.telemetry} measurements and {sent.logs} log lines")
+    print_line(f"sent {counted(sent.telemetry, 'measurement')} and {counted(sent.logs, 'log line')}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_table
+from app.cli.output import Json, print_json, print_line, print_table
 from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.versions import serving
@@ -25,16 +25,13 @@ def refused(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Which records were refused, and why: each reason with how many there were, and the newest one."""
+    """Which records were refused, and why: the most frequent reasons, each with how many there were, and the newest one."""
     settings = connected(serving.of_version(config, version), ("elasticsearch",))
     total, reasons = reasons_of(settings, timedelta(hours=hours))
     if as_json:
         print_json({"version": settings.version, "refused": total, "reasons": reasons})
         return
-    rows = [row(one) for one in reasons]
-    print_table(
-        f"version {settings.version}: {counted(total, 'record')} refused in {counted(hours, 'hour')}", COLUMNS, rows
-    )
+    show(f"version {settings.version}: {counted(total, 'record')} refused in {counted(hours, 'hour')}", total, reasons)
 
 
 def reasons_of(settings: Settings, length: timedelta) -> tuple[int, list[dict[str, Any]]]:
@@ -53,6 +50,14 @@ def reasons_of(settings: Settings, length: timedelta) -> tuple[int, list[dict[st
         client.close()
     rows: Any = found.rows.to_dict("records")
     return found.total, [one | {"latest": iso(1000 * one["latest"].timestamp())} for one in rows]
+
+
+def show(title: str, total: int, reasons: list[dict[str, Any]]) -> None:
+    """Print the reasons as a table, and of how many of all records they are where these are not all."""
+    print_table(title, COLUMNS, [row(one) for one in reasons])
+    listed = sum(one["count"] for one in reasons)
+    if listed < total:
+        print_line(f"these are the most frequent reasons: those of {listed:,} of {counted(total, 'record')}")
 
 
 def row(one: dict[str, Any]) -> list[str]:

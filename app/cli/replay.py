@@ -14,7 +14,7 @@ from app.cli.replay_diff import diff
 from app.cli.replay_promote import promote, rollback
 from app.core.settings import load
 from app.core.timestamps import iso
-from app.versions import replay_manifest, serving
+from app.versions import locks, replay_manifest, serving
 from app.versions.serving import TimeRange
 
 replay_app = typer.Typer(
@@ -125,7 +125,7 @@ def list_all(config: Config = None, as_json: Json = False) -> None:
     shown = [
         [
             made.version,
-            "complete" if made.complete else "running",
+            "complete" if made.complete else "running" if locks.is_replayed(home, made.version) else "unfinished",
             iso(made.whole.after) if made.whole.after is not None else "the beginning",
             iso(made.whole.until),
             f"{len(made.results)} of {len(made.slices)}",

@@ -17,6 +17,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from app.core.no_redirect import NoRedirect
 from app.core.settings import ElasticsearchSettings
+from app.core.web_address import web_address
 from app.search.mappings import PROPERTIES
 from dashboards.kibana.saved_objects import ndjson
 from pipelines.errors import InputError, ServiceUnavailable
@@ -51,11 +52,12 @@ def put(url: str, own: ElasticsearchSettings) -> dict[str, Any]:
 
 def checked(url: str) -> str:
     """The address without a slash at its end. Raises InputError for one that is none, or that holds a password."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(web_address(url))
+    except ValueError as error:
         msg = f"kibana import: got {url!r}, wanted an address such as http://127.0.0.1:5601"
-        raise InputError(msg)
-    if parts.username or parts.query:
+        raise InputError(msg) from error
+    if parts.username or parts.password or parts.query:
         msg = "kibana import: the address may hold no user and no query; set elasticsearch.username and password"
         raise InputError(msg)
     return url.rstrip("/")

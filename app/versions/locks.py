@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
-from app.core.file_lock import file_lock
+from app.core.file_lock import file_lock, is_held
 from app.core.settings import Settings
 from app.versions import serving
 from pipelines.errors import InputError
@@ -43,6 +44,11 @@ def run_elsewhere(settings: Settings, jobs: Sequence[str]) -> InputError:
         f"{', '.join(jobs)} of version {settings.version} is run by another process with this home; wanted one at a time "
         "for each checkpoint: stop that one, or use another --version"
     )
+
+
+def is_replayed(home: Path, version: str) -> bool:
+    """Whether some process replays a version now."""
+    return is_held(serving.folder(home) / version / f"{REPLAY}.lock")
 
 
 def busy(settings: Settings, jobs: Sequence[str]) -> list[str]:

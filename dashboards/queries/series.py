@@ -16,6 +16,7 @@ from models.records.index_names import alias_of
 
 MAX_MATCHES = 50
 MAX_WORDS = 6
+BETWEEN_PARTS = "·"
 MAX_POINTS = 600
 MAX_EPISODES = 100
 POINT = ("time", "value", "least", "most", "typical", "lower", "upper", "score", "kind")
@@ -30,7 +31,7 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
     Without a text, the series with the highest scores. `documents` counts windows and novelties. `total` is not above
     MAX_MATCHES: how many more there are is not counted. Raises QueryError if the search fails.
     """
-    words = [contains(word) for word in text.split()[:MAX_WORDS]]
+    words = list(map(contains, words_of(text)))
     # Without a word every series of the fleet would be counted: what was novel is far less.
     aliases = [alias_of("novelties", version), *([alias_of("scores", version)] if words else [])]
     by_series = {
@@ -50,6 +51,11 @@ def matching(client: Elasticsearch, version: str, text: str, span: Span) -> List
         for bucket in buckets(found, "series")
     ]
     return Listing(frame_of(rows, MATCH), len(rows))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, as many as are searched for. What pages put between the parts of a name is none: names are copied from there."""
+    return [word for word in text.split() if word != BETWEEN_PARTS][:MAX_WORDS]
 
 
 def contains(word: str) -> Query:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.queries.series import contains
+from dashboards.queries.series import contains, words_of
+from dashboards.words import named
 from models.core.series import Series, build, parse
 
 
@@ -30,6 +31,11 @@ def as_glob(pattern: str) -> str:
 def test_a_name_is_found_as_it_is_shown_and_as_it_is_stored(word: str) -> None:
     assert finds(word, build(Series("gauge", "vm-1", "web", metric="disk{mount=/var,full=50%}")))
     assert not finds(word, "gauge/vm-2//cpu")
+
+
+def test_the_name_of_a_metric_is_found_as_pages_show_it() -> None:
+    name = build(Series("gauge", "vm-1", "web", metric="disk{mount=/var}"))
+    assert "·" in named(name) and all(finds(word, name) for word in words_of(named(name)))
 
 
 @given(st.text("ab/%*?[]\\", min_size=1, max_size=6), st.text("ab/%*?[]\\", max_size=4))

@@ -28,7 +28,7 @@ if new == served[-1] and named:
 times = dict.fromkeys(("covers_from_time", "reached_time", "previous_reached_time"), "2026-11-21T12:00:00Z")
 if "--dry-run" in asked:
     plan = {{"version": new, "previous": served[-1], "already": new == served[-1], "previous_running": True}}
-    print(json.dumps(plan | times))
+    print(json.dumps(plan | times | {{"reached": 1, "previous_reached": None}}))
 else:
     file.write_text(json.dumps([*served, new]))
     print("done")
@@ -95,6 +95,7 @@ def test_operators_who_roll_back_one_after_the_other_do_not_undo_each_other(depl
         shown = as_read("".join(each.value for each in test.markdown))
         assert "kappa replay rollback --to=live" in shown
         assert "Version `live` would take over from `v2`" in shown
+        assert "is indexed up to 2026-11-21T12:00:00Z; `v2` is not indexed yet." in shown
     assert "is done" in confirmed(one).success[0].value
     assert "version live serves now" in as_read(confirmed(other).error[0].value)
     assert deployment.served == ["live", "v2", "live"]

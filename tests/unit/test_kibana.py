@@ -240,7 +240,10 @@ def test_nobody_at_the_address_is_one_line() -> None:
         kibana.put(url, ElasticsearchSettings())
 
 
-@pytest.mark.parametrize("url", ["kibana:5601", "ftp://kibana", "http://", "http://a:b@kibana:5601", "http://k?x=1"])
+@pytest.mark.parametrize(
+    "url",
+    ["k:5601", "ftp://kibana", "http://", "http://a:b@kibana:5601", "http://k?x=1", "http://[::1", "http://k:port"],
+)
 def test_what_is_no_address_is_refused_and_its_password_not_shown(url: str) -> None:
     with pytest.raises(InputError) as caught:
         kibana.put(url, ElasticsearchSettings())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.cli.refused import SHOWN_CHARACTERS, row
+import pytest
+
+from app.cli.refused import SHOWN_CHARACTERS, row, show
 from dashboards.queries.pipeline import MAX_REASONS, refused_rows
 
 
@@ -45,3 +47,12 @@ def test_a_long_sample_is_cut_in_the_table_and_one_without_text_is_blank() -> No
     assert row(found)[1] == "1,234"
     assert row(found | {"sample": "x" * 1_000})[-1] == "x" * (SHOWN_CHARACTERS - 1) + "…"
     assert row(found | {"sample": None})[-1] == ""
+
+
+@pytest.mark.parametrize(("total", "words"), [(1_234, ""), (9_999, "those of 1,234 of 9,999 records")])
+def test_the_table_says_where_it_has_not_all_reasons(
+    total: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show("refused", total, refused_rows(dataset(telemetry=[bucket("not JSON", 1_234, "2026-01-05T10:00:00Z")])))
+    (last,) = capsys.readouterr().out.splitlines()[-1:]
+    assert words in last and ("most frequent" in last) == bool(words)

@@ -12,13 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from support.small_savepoints import NOON, save
 
+from app.cli.replay import list_all
 from app.cli.replay_request import range_given, requested, saying_what_is_left
 from app.core.report import Report
 from app.core.settings import ControlSettings, Settings
 from app.core.timestamps import wall_clock
 from app.kafka import topics
 from app.kafka.input_offsets import input_topics
-from app.versions import replay_manifest
+from app.versions import locks, replay_manifest
 from app.versions.pinned_configuration import configuration_of
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SavepointReference, Slice, SliceResult
 from app.versions.start_position import check_savepoint
@@ -110,6 +111,19 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
         if not manifest.complete:
             manifest = manifest.with_result(RESULT)
     assert replay_manifest.listing(tmp_path) == [manifest]
+
+
+def test_the_list_says_which_of_the_unfinished_replays_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for version in ("a", "b"):
+        settings = Settings(home=tmp_path, version=version)
+        replay_manifest.write(settings, manifest_of(settings))
+    monkeypatch.setenv("KAPPA_HOME", str(tmp_path))
+    with locks.only_here(settings, [locks.REPLAY]):
+        list_all()
+    first, second = (line for line in capsys.readouterr().out.splitlines() if " of 2 " in line)
+    assert "unfinished" in first and "running" in second
 
 
 def test_a_manifest_says_up_to_where_the_quarantine_was_read(tmp_path: Path) -> None:
