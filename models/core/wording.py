@@ -6,7 +6,7 @@ import math
 
 LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 MOST_FURTHER = 6  # digits
-NOTHING_BESIDE = 1e-9  # share of a number below which another one beside it is shown as 0
+NOTHING_BESIDE = 1e-9  # share of a number, of 1 at most, below which another one beside it is shown as 0
 
 
 def number(value: float, further: int = 0) -> str:
@@ -35,7 +35,7 @@ def as_shown(text: str) -> float:
 
 def apart(value: float, *others: float) -> list[str]:
     """Numbers with as many digits as show on which side of each of the others the first one lies; others that are nothing beside it are 0."""
-    others = tuple(0.0 if abs(one) < NOTHING_BESIDE * abs(value) else one for one in others)
+    others = tuple(0.0 if abs(one) < NOTHING_BESIDE * min(abs(value), 1.0) else one for one in others)
     texts: list[str] = []
     for further in range(MOST_FURTHER + 1):
         texts = [number(one, further) for one in (value, *others)]

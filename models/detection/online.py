@@ -122,7 +122,8 @@ class Detector:
         time : datetime or float
             Event time of the row: aware datetime, or seconds since 1970. Later than that of the last row learnt.
         value : float, mapping or None
-            The number; of a host, numbers by metric. None, NaN and metrics that are left out are missing values.
+            The number; of a host, numbers by metric. None, NaN, numbers beyond 1e15 and metrics that are left out are
+            missing values.
 
         Returns
         -------

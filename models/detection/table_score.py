@@ -24,6 +24,7 @@ from models.detection import host_score
 from models.detection.detector import ShardDetector
 from models.detection.host_score import HostParameters
 from models.records.records import EpisodeEvent
+from models.rules.rule import LARGEST
 
 HOST = "table"
 UNKNOWN = float("nan")
@@ -127,7 +128,7 @@ class TableScorer:
     def row(self, values: Floats) -> tuple[Texts, Floats, Ints]:
         """The series of a row `(metrics,)` that have values, in order: their names, values, and places."""
         values = values[self._order]
-        known = np.isfinite(values)
+        known = np.abs(values) <= LARGEST  # false for NaN
         if known.all():
             return self._names, values, self._everything
         there = np.flatnonzero(known)

@@ -92,9 +92,17 @@ def test_the_metrics_of_a_host_are_named_with_their_shares() -> None:
 
 def test_a_missing_value_is_reported_as_missing() -> None:
     detector = Detector()
-    for value in (None, math.nan, math.inf):
+    for value in (None, math.nan, math.inf, -1.1e15, 1e300):
         found = detector.detect_one(60.0 * (1 + (detector._last_ms or 0) // 60_000), value)
         assert found.kind == "missing" and math.isnan(found.score)
+
+
+def test_a_number_that_stands_for_none_hides_nothing_however_long_it_comes() -> None:
+    detector, rng = Detector(), np.random.default_rng(3)
+    values = [*rng.normal(100, 1, 600), *[3.4e38] * 200, *rng.normal(100, 1, 600)]
+    detector.detect_many((60.0 * (k + 1), value) for k, value in enumerate(values))
+    found = detector.detect_one(60.0 * (len(values) + 1), 200.0)
+    assert found.novelty and 110 > found.upper > found.typical > 90
 
 
 @pytest.mark.parametrize(

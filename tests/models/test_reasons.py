@@ -52,6 +52,7 @@ def test_numbers_are_shown_on_the_side_of_others_on_which_they_are(values: list[
         (1.2304e9, 1e9, 1.2301e9, "1.2304G, expected 1G to 1.2301G: odd"),
         (5.1, 4.9, 5.2, "5.1: odd, though within the expected 4.9 to 5.2"),
         (0.0167, -3e-14, 5.71e-13, "0.0167, expected 0: odd"),
+        (2.0**32 - 1, 2.1, 3.2, "4.29G, expected 2.1 to 3.2: odd"),
     ],
 )
 def test_no_reason_names_an_interval_that_holds_the_value_as_if_it_did_not(
