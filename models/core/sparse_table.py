@@ -77,11 +77,6 @@ class SparseTable:
         how(table)
         self.put(places, table)
 
-    def place(self, row: int) -> int | None:
-        """The place of the series at a row of the other table; None if it is not here."""
-        at = int(np.searchsorted(self.rows, row))
-        return at if at < len(self.rows) and self.rows[at] == row else None
-
     def drop(self, chosen: Bools) -> None:
         """Remove the chosen series, `(n,)`."""
         if chosen.any():

@@ -99,7 +99,7 @@ class SeriesTable:
             self._dumped_empty = found
         return found
 
-    def load(self, names: Sequence[str], data: bytes, owners: Sequence[Sequence[int]] | None = None) -> None:
+    def load(self, names: Sequence[str], data: bytes) -> None:
         """Read what `dump` has written. Raises ValueError for another format, other columns, or another number of names."""
         arrays, about = read_part(data)
         if about.get("columns") != list(self.columns):
@@ -116,8 +116,6 @@ class SeriesTable:
         self._matrix = np.zeros((len(self.columns), room))
         self._matrix[:, : len(names)] = np.stack(list(found.values()))
         self._owner = np.zeros((len(self._owner), room), dtype=np.int64)
-        if owners is not None and len(names):
-            self._owner[:, : len(names)] = owners
 
 
 def numbers_part(columns: Mapping[str, Array]) -> bytes:

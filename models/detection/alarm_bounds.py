@@ -20,7 +20,7 @@ from models.core.parameters import DetectorParameters
 from models.detection import gauge_columns as col
 from models.detection.control import Control
 from models.detection.gauge_detector import GaugeDetector
-from models.detection.shard_state import ShardState, ShardWindow
+from models.detection.shard_state import DAY_MS, ShardState, ShardWindow
 from models.detection.value_bounds import CUSHION, value_bounds
 from models.records.records import Bound
 from models.univariate.model import Univariate
@@ -46,7 +46,6 @@ AT_ONCE, LEAST_AT_ONCE = 0.05, 2000  # share and number of series that are looke
 RECORDS_HALF_LIFE = 360.0  # windows
 LIKE = 1.25  # numbers of records within this factor have the same chance
 POINTS_GAIN = 0.05
-DAY_MS = 86_400_000
 FAR_KEPT = 0.9999  # a window: a day or so, of windows of ten seconds
 DEGREES = 8  # of single points around the mean of their window
 SPREADS = 2.0  # standard deviations by which the spread within windows is taken as larger than usual

@@ -24,10 +24,6 @@ loaded goes on bit for bit.
 
 from __future__ import annotations
 
-import numpy as np
-
-from models.core.arrays import Floats
-
 COLUMN_TYPES = {
     "seen": "f8",
     "host_window": "u4",
@@ -62,8 +58,3 @@ LONGEST_REPEAT_SECONDS = 16
 ALERT_EXPECTED = slice(17, 20)  # typical, lower, upper
 ALERT_FARTHEST, ALERT_SECOND, ALERT_SCORE = 20, 21, 22
 SINGLE = [column for column, kind in enumerate(COLUMN_TYPES.values()) if kind == "f4"]
-
-
-def round_off(s: Floats) -> None:
-    """Round the columns of single precision, in place; `s` is `(columns, n)`."""
-    s[SINGLE] = s[SINGLE].astype(np.float32)

@@ -24,7 +24,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Windows
 from models.detection.episodes import Episode
 from models.detection.limits import LABELS
-from models.detection.shard_state import ShardState
+from models.detection.shard_state import DAY_MS, HOUR_MS, ShardState
 from models.records.records import ACKNOWLEDGED, EXPECTED, TRUE, EpisodeEvent, Overflow
 
 FIRST = "label/"  # names of labels begin so
@@ -32,7 +32,6 @@ BEYOND = 3.0  # a deviation so many times as large as the labelled one is not af
 MOST_LABELS = 3  # false alarms of one pattern that add up
 MOST_DEMANDED = 2_000  # series of a shard of which more surprise is demanded: 0.9 kB each
 LEAST_NATS = 0.1  # smaller demands are forgotten
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 UP, DOWN = "up", "down"
 ROUGHNESS = "roughness"  # as the part of the model that finds it
 # The ways in which values deviate, of causes of episodes whose patterns say that.

@@ -19,10 +19,10 @@ import numpy as np
 from models.core.arrays import Bools, Floats, Ints
 from models.core.parameters import DetectorParameters
 from models.core.series import unquote
-from models.detection.shard_state import DAY_MS, ShardState
+from models.detection.shard_state import DAY_MS, HOUR_MS, ShardState
 from models.records.records import largest_services
 
-HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+MINUTE_MS = 60_000
 SHARE = 0.1  # of the time that a young host was there
 GAPS = 3.0
 

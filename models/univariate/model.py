@@ -113,11 +113,6 @@ class Univariate:
         self.overrides: Mapping[str, Floats] = {}
         self._read: tuple[int, tuple[HotColumns, Known]] | None = None
 
-    @classmethod
-    def load(cls, parts: Mapping[str, bytes], parameters: UnivariateParameters) -> Univariate:
-        """A model with the state that `state.dump` has saved. Raises ValueError where it has another format."""
-        return cls(parameters, UnivariateState.load(parts))
-
     def step(self, t_ms: Floats | int, index: Ints, n: Ints, mean: Floats, m2: Floats) -> UnivariateScores:
         """Score one window of some series, then learn it.
 

@@ -339,7 +339,6 @@ def test_candidates_follow_their_series_when_others_are_removed() -> None:
     candidates.keep(np.array([True, True, False, False, False, True, True]))
     assert candidates.rows.tolist() == [1, 2, 3]
     assert candidates.columns["anchor"].tolist() == [1.0, 0.0, 6.0]
-    assert (candidates.place(2), candidates.place(0)) == (1, None)
 
 
 def test_parameters_out_of_range_are_refused() -> None:

@@ -15,6 +15,7 @@ from models.univariate import compiled_step
 from models.univariate.block import SERIES
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
+from models.univariate.univariate_state import UnivariateState
 
 P = UnivariateParameters()
 START = 1_767_571_200_000
@@ -158,7 +159,7 @@ def test_machine_code_is_there_for_every_state_that_a_model_can_have() -> None:
     model = Univariate(P)
     for k, row in enumerate(np.nan_to_num(x)):
         model.state.grow(1 + k // 20)
-        model = Univariate.load(model.state.dump(), P) if k % 7 == 0 else model
+        model = Univariate(P, UnivariateState.load(model.state.dump())) if k % 7 == 0 else model
         if k == 50:
             model.state.keep(np.array([2, 0]))
         n = min(model.state.series, 3)

@@ -101,7 +101,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     whole, part = model(x.shape[1]), model(x.shape[1])
     all_answers = score_rows(whole, x)
     answers = score_rows(part, x[:cut])
-    part = Univariate.load(part.state.dump(), P)
+    part = Univariate(P, UnivariateState.load(part.state.dump()))
     answers += score_rows(part, x[cut:], first=cut)
     assert all(map(same, all_answers, answers))
     assert whole.state.dump() == part.state.dump()

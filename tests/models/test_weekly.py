@@ -123,5 +123,5 @@ def test_a_state_that_was_loaded_goes_on_to_the_bit() -> None:
     cut = 4 * 7 * A_DAY + 17
     score_rows(model, x[:cut])
     assert weekly.share(model.state.cold["week_fit"]).max() > 0
-    loaded = Univariate.load(model.state.dump(), UnivariateParameters())
+    loaded = Univariate(UnivariateParameters(), UnivariateState.load(model.state.dump()))
     np.testing.assert_array_equal(score_rows(model, x[cut:], first=cut), score_rows(loaded, x[cut:], first=cut))

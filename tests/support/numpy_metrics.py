@@ -152,7 +152,7 @@ def runs_above(s: Floats, found: Floats, not_learnt: Bools, now: float, p: Float
     strays = above | (np.abs(value - typical) >= p[step.OPEN_SCALES] * scale)
     strays &= np.isfinite(value) & (scale > 0) & ~not_learnt
     s[col.SEEN] = now
-    col.round_off(s)
+    s[col.SINGLE] = s[col.SINGLE].astype(np.float32)
     return persistent, strays
 
 
