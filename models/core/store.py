@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
 
-FORMAT = 30
+FORMAT = 31
 
 
 class SeriesTable:

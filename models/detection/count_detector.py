@@ -1,10 +1,13 @@
-"""Numbers of log lines in a window, by level and by template: scored, learnt, and reported as episodes."""
+"""Numbers of log lines in a window, by level and by template: scored, learnt, and reported as episodes.
+
+Too many lines, none for too long, and lines that come at regular times and are overdue are episodes.
+"""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
@@ -17,14 +20,16 @@ from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.limits import TEMPLATES, Limits
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import ShardState, ShardWindow
+from models.detection.shard_state import OF_SCHEDULE, ShardState, ShardWindow
 from models.records.records import EpisodeEvent
 from models.rules.table import Applied, deviates, own_or
 from models.stats import gamma_poisson as poisson
+from models.stats import schedule
 
-HIGH, ZERO = "high", "zero"
-CAUSES = (HIGH, ZERO)
+HIGH, ZERO, OVERDUE = "high", "zero", "overdue"
+CAUSES = (HIGH, ZERO, OVERDUE)
 ZERO_PATIENCE = 2.0  # a silence must last so many times `persistence_minutes` to be adopted
+MOST_OVERDUE = 2.0  # intervals after which lines no longer come by their schedule
 SILENT_MINUTE = 0.05  # probability outside the interval that a silence is compared with
 INFORMATIVE_LINES, INFORMATIVE_NATS = 1.0, 3.0  # lines expected, or surprise, from which on a zero has a row of scores
 
@@ -41,8 +46,10 @@ class CountScores:
         The predicted distribution of each count, and evidence against it.
     score, value, lower, upper
         As in `models.core.windows.Scores`, but lines in the window, not a minute.
+    overdue
+        How certain it is that lines are overdue that come at regular times, nats; 0 where they are not.
     above
-        Whether a rate is too high, or a silence too long, to be chance; less what rules and labels demand.
+        Whether a rate is too high, or a silence too long, to be chance, or lines are overdue; less what rules and labels demand.
     """
 
     rows: Ints
@@ -51,6 +58,7 @@ class CountScores:
     value: Floats
     lower: Floats
     upper: Floats
+    overdue: Floats
     above: Bools
 
     @property
@@ -84,6 +92,8 @@ class CountDetector:
         x, s = counts[chosen], state.counts.matrix[:, chosen]
         memory = self._memory(applied, chosen)
         b = poisson.predict(s, x, window.end, p, memory)
+        quiet, taught = (window.end - s[poisson.LAST_LINE]) / 1000, None if memory is None else memory.taught
+        overdue = schedule.step(s[OF_SCHEDULE], x > 0, quiet, b.seconds, window.end, p.window_seconds, taught)
         poisson.learn(s, x, window.end, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
@@ -92,7 +102,10 @@ class CountDetector:
         above = self._above(b, x, chosen) & ~b.warming
         if applied is not None:
             above &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
-        return CountScores(chosen, b, b.score(), x, lower, upper, above)
+        if overdue.any():
+            late = overdue - self._control.labels.demand("counts", OVERDUE, chosen) >= p.zero_nats
+            above |= late if applied is None else late & applied.down[chosen]
+        return CountScores(chosen, b, b.score(), x, lower, upper, overdue, above)
 
     def _above(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
         """Which rates are too high, or silences too long, less what labels demand of them."""
@@ -137,7 +150,7 @@ class CountDetector:
         memory = self._memory(self._control.of("counts"), np.array([row]))
         minutes = self._p.warm_up_minutes if memory is None else float(memory.warm_up_minutes[0])
         rows = int(self._state.counts.matrix[poisson.ROWS, row])
-        return {"windows_to_go": max(ceil(self._p.windows(minutes=minutes)) - rows, 0)}
+        return {"windows_to_go": max(math.ceil(self._p.windows(minutes=minutes)) - rows, 0)}
 
     def _open_rows(self, chosen: Ints) -> list[int]:
         """Positions in `chosen` of series that have an open episode."""
@@ -159,20 +172,24 @@ class CountDetector:
 
     def _open(self, row: _CountRow) -> EpisodeEvent:
         state, b, j = self._state, row.scores.belief, row.at
-        cause = ZERO if b.zero[j] >= self._p.zero_nats else HIGH
-        matrix = state.counts.matrix
-        start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
-        score = float(row.scores.score[j])
+        overdue, matrix = float(row.scores.overdue[j]), state.counts.matrix
+        cause = ZERO if b.zero[j] >= self._p.zero_nats else OVERDUE if overdue else HIGH
+        score = overdue if cause == OVERDUE else float(row.scores.score[j])
+        if cause == OVERDUE:
+            came, every = matrix[OF_SCHEDULE, row.row][[schedule.CAME, schedule.INTERVAL]].tolist()
+            start = int(came + 1000 * every)
+        else:
+            start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
         value, typical, lower, upper, reason = self._words(row, cause)
-        gathered = float(b.zero[j] if cause == ZERO else b.high[j])
+        gathered = {ZERO: float(b.zero[j]), OVERDUE: overdue, HIGH: float(b.high[j])}[cause]
         episode = Episode(
-            row.name, cause, "silence" if cause == ZERO else "anomaly", start, score, max(score, gathered), value,
+            row.name, cause, "anomaly" if cause == HIGH else "silence", start, score, max(score, gathered), value,
             typical, lower, upper, "lines/min", reason, row.template, row.sample,
         )  # fmt: skip
-        episode.part = "silence" if cause == ZERO else "rate"
+        episode.part = "rate" if cause == HIGH else "silence"
         if cause == HIGH:
             episode.take_in(float(row.scores.value[j]), self._p.window_seconds)
-        matrix[poisson.FROZEN, row.row] = 1.0
+        matrix[poisson.FROZEN, row.row] = float(cause != OVERDUE)  # its rate is as usual
         return state.episodes.begin(episode, row.now)
 
     def _words(self, row: _CountRow, cause: str) -> tuple[float, float, float, float, str]:
@@ -184,6 +201,10 @@ class CountDetector:
         b, j, p = row.scores.belief, row.at, self._p
         s = self._state.counts.matrix[:, row.row]
         least, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
+        if cause == OVERDUE:
+            every = float(s[OF_SCHEDULE][schedule.INTERVAL])
+            reason = reasons.overdue(parse(row.name), row.template, (row.now - float(since)) / 1000, every)
+            return 0.0, float(b.mean[j]) * p.windows(minutes=1), math.nan, math.nan, reason
         if cause == HIGH:
             since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
             least, lines = 1.0, max(s[poisson.HIGH_LINES], row.scores.value[j])
@@ -207,22 +228,35 @@ class CountDetector:
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.cause == HIGH:
             episode.take_in(float(row.scores.value[j]), float(b.seconds[j]))
-        normal = b.zero[j] < p.clear_nats if episode.cause == ZERO else b.high_nats[j] < p.clear_nats
+        evidence = {ZERO: b.zero, OVERDUE: row.scores.overdue, HIGH: b.high_nats}[episode.cause]
+        normal = evidence[j] < p.clear_nats
         episode.count_normal(row.now, normal=bool(normal))
         if episode.normal_windows >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.end_of_high(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
-        factor = ZERO_PATIENCE if episode.cause == ZERO else 1.0
         held = self._control.held("counts", row.row)
-        lasted = row.now - episode.start >= 1000 * factor * p.lasting(p.persistence_minutes)
+        lasted = row.now - episode.start >= 1000 * self._patience(episode, row)
         if not held and (lasted or episode.expected):
             return [self._adopt(episode, row)]
         return [episode.event("update", row.now)] if episode.update_due(row.now) else []
 
+    def _patience(self, episode: Episode, row: _CountRow) -> float:
+        """How long the episode may last before what it is about is normal, seconds."""
+        usual = self._p.lasting(self._p.persistence_minutes)
+        if episode.cause == OVERDUE:
+            return MOST_OVERDUE * float(self._state.counts.matrix[OF_SCHEDULE, row.row][schedule.INTERVAL])
+        return ZERO_PATIENCE * usual if episode.cause == ZERO else usual
+
     def _adopt(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
+        if episode.cause == OVERDUE:
+            every = float(matrix[OF_SCHEDULE, row.row][schedule.INTERVAL])
+            matrix[OF_SCHEDULE, row.row] = 0.0
+            episode.kind, episode.over = "change", row.now + 1
+            episode.reason = reasons.ended(parse(row.name), episode.template, every)
+            return episode.event("update", row.now)
         mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
         poisson.adopt(matrix, row.row, mean, p.lasting(p.persistence_minutes) / p.window_seconds)
@@ -240,7 +274,7 @@ class CountDetector:
 def _nothing() -> CountScores:
     none = np.zeros(0)
     belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none)
-    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none > 0)
+    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none, none > 0)
 
 
 NO_SCORES = _nothing()

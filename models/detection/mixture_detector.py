@@ -29,7 +29,7 @@ from models.stats.template_mixture import Blocks, MixturePrediction
 
 MIX = "mix"
 PREFIX = "service/"
-OF_MIX = slice(COUNT_COLUMNS.index(template_mixture.COLUMNS[0]), len(COUNT_COLUMNS))
+OF_MIX = slice(COUNT_COLUMNS.index(template_mixture.COLUMNS[0]), COUNT_COLUMNS.index(template_mixture.COLUMNS[-1]) + 1)
 SUM, LINES, PENDING, FRESH = (
     OF_MIX.start + at
     for at in (template_mixture.SUM, template_mixture.LINES, template_mixture.PENDING, template_mixture.FRESH)

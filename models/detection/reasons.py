@@ -142,6 +142,18 @@ def count_off(
     return f"{head}{text} {lines_of(series, template, '/min')}, {within} {between(low, high)}"
 
 
+def overdue(series: Series, template: str | None, seconds: float, every: float) -> str:
+    """Lines that have not come in time: for so many seconds, where they come every so many."""
+    head = f"{series.service}: " if series.service else ""
+    return f"{head}no {lines_of(series, template)} for {duration(seconds)}, they come every {duration(every)}"
+
+
+def ended(series: Series, template: str | None, every: float) -> str:
+    """Lines that came at regular times, and do so no longer."""
+    head = f"{series.service}: " if series.service else ""
+    return f"{head}{lines_of(series, template)} no longer come every {duration(every)}"
+
+
 def mix_off(series: Series, parts: Shares) -> str:
     """Templates with an improbable share of a service's lines."""
     texts = []
