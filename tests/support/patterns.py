@@ -40,6 +40,7 @@ IN_JAVA = re.compile(r"Pattern\.compile\(|\.matches\(|\.replaceAll\(|\.replaceFi
 
 # Patterns that are made while the program runs, and what they are made of.
 MADE_LATER = {
+    "app/collector/log_tail.py": "the patterns of pipelines/inputs/shippers.py, which are handed to Java",
     "app/core/secrets.py": "escaped parts of a channel's address, one after the other in a text of bounded length",
     "models/incidents/members.py": "an escaped host's name between two assertions of one character",
     "models/rules/rule.py": "an operator's own pattern, see docs/control.md; a glob is made linear by fnmatch",
