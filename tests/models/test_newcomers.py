@@ -257,10 +257,16 @@ def test_a_rule_says_for_how_long_a_series_warms_up_on_a_new_host_too() -> None:
 BROKEN = "template/vm-1/web/info/broken"
 
 
+def grow_old(detector: ShardDetector) -> None:
+    """An hour of windows without a host."""
+    for minute in range(0, 60, 10):
+        detector.step(START - 60_000 * (60 - minute), windows({}))
+
+
 def born_machine(minutes: int, broken: int) -> tuple[ShardDetector, list[EpisodeEvent]]:
     """A detector, and what it reports of a host of so many minutes, in which a template is new after `broken` minutes."""
     machine, detector, events = Machine(), ShardDetector(P), list[EpisodeEvent]()
-    detector.step(START - 3_600_000, windows({}))
+    grow_old(detector)
     for t in range(MINUTE * minutes):
         rows = machine.window() | ({BROKEN: (2, "disk <num> broke")} if t >= MINUTE * broken else {})
         at = sorted(rows).index("gauge/vm-1/web/latency")
@@ -288,7 +294,7 @@ def test_noise_of_new_hosts_raises_no_alarms() -> None:
     names = np.array([f"gauge/h-{i:03}/web/m" for i in range(n)], dtype=object)
     detector, none = ShardDetector(P), np.full(n, None, dtype=object)
     slow, opened = np.zeros(n), 0
-    detector.step(START - 3_600_000, windows({}))
+    grow_old(detector)
     for t in range(LIVED):
         slow = 0.995 * slow + rng.standard_normal(n) * 0.1 * 5
         x = 50 + slow + rng.standard_normal(n)
