@@ -176,8 +176,7 @@ class CountDetector:
         cause = ZERO if b.zero[j] >= self._p.zero_nats else OVERDUE if overdue else HIGH
         score = overdue if cause == OVERDUE else float(row.scores.score[j])
         if cause == OVERDUE:
-            came, every = matrix[OF_SCHEDULE, row.row][[schedule.CAME, schedule.INTERVAL]].tolist()
-            start = int(came + 1000 * every)
+            start = int(matrix[OF_SCHEDULE, row.row][schedule.CAME] + 1000 * self._interval(row))
         else:
             start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
         value, typical, lower, upper, reason = self._words(row, cause)
@@ -202,8 +201,8 @@ class CountDetector:
         s = self._state.counts.matrix[:, row.row]
         least, lines, since = p.windows(minutes=1), 0.0, s[poisson.LAST_LINE]
         if cause == OVERDUE:
-            every = float(s[OF_SCHEDULE][schedule.INTERVAL])
-            reason = reasons.overdue(parse(row.name), row.template, (row.now - float(since)) / 1000, every)
+            seconds = (row.now - float(since)) / 1000
+            reason = reasons.overdue(parse(row.name), row.template, seconds, self._interval(row))
             return 0.0, float(b.mean[j]) * p.windows(minutes=1), math.nan, math.nan, reason
         if cause == HIGH:
             since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
@@ -238,25 +237,30 @@ class CountDetector:
         held = self._control.held("counts", row.row)
         lasted = row.now - episode.start >= 1000 * self._patience(episode, row)
         if not held and (lasted or episode.expected):
-            return [self._adopt(episode, row)]
+            return [self._end_schedule(episode, row) if episode.cause == OVERDUE else self._adopt(episode, row)]
         return [episode.event("update", row.now)] if episode.update_due(row.now) else []
 
     def _patience(self, episode: Episode, row: _CountRow) -> float:
         """How long the episode may last before what it is about is normal, seconds."""
         usual = self._p.lasting(self._p.persistence_minutes)
         if episode.cause == OVERDUE:
-            return MOST_OVERDUE * float(self._state.counts.matrix[OF_SCHEDULE, row.row][schedule.INTERVAL])
+            return MOST_OVERDUE * self._interval(row)
         return ZERO_PATIENCE * usual if episode.cause == ZERO else usual
+
+    def _interval(self, row: _CountRow) -> float:
+        """How often the lines come by their schedule, seconds."""
+        return float(self._state.counts.matrix[OF_SCHEDULE, row.row][schedule.INTERVAL])
+
+    def _end_schedule(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
+        """Forget a schedule by which lines come no longer; the episode becomes a change and closes with the next window."""
+        episode.reason = reasons.ended(parse(row.name), episode.template, self._interval(row))
+        episode.kind, episode.over = "change", row.now + 1
+        self._state.counts.matrix[OF_SCHEDULE, row.row] = 0.0
+        return episode.event("update", row.now)
 
     def _adopt(self, episode: Episode, row: _CountRow) -> EpisodeEvent:
         """Adopt the new rate as normal; the episode becomes a change and closes with the next window."""
         p, matrix = self._p, self._state.counts.matrix
-        if episode.cause == OVERDUE:
-            every = float(matrix[OF_SCHEDULE, row.row][schedule.INTERVAL])
-            matrix[OF_SCHEDULE, row.row] = 0.0
-            episode.kind, episode.over = "change", row.now + 1
-            episode.reason = reasons.ended(parse(row.name), episode.template, every)
-            return episode.event("update", row.now)
         mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
         poisson.adopt(matrix, row.row, mean, p.lasting(p.persistence_minutes) / p.window_seconds)

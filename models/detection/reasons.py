@@ -123,6 +123,11 @@ def over_limit(over: Overflow, what: str, shard: int) -> str:
     return f"{owner} has {over.wanted:,} {what}, {times} {may}; {over.left_out:,} are left out"
 
 
+def head(series: Series) -> str:
+    """How a sentence about lines begins: with the service, where there is one."""
+    return f"{series.service}: " if series.service else ""
+
+
 def lines_of(series: Series, template: str | None, unit: str = "") -> str:
     """What is counted: lines of a level, or of a template."""
     if template is not None or series.template_id:
@@ -134,24 +139,21 @@ def count_off(
     series: Series, template: str | None, per_minute: float, lower: float, upper: float, *, seconds: float
 ) -> str:
     """Too many or too few lines; the numbers are lines a minute."""
-    head = f"{series.service}: " if series.service else ""
     text, low, high = apart(per_minute, lower, upper)
     within = "within the expected" if lower <= per_minute <= upper else "expected"
     if per_minute == 0:
-        return f"{head}no {lines_of(series, template)} for {duration(seconds)}, {within} {between(low, high)} lines/min"
-    return f"{head}{text} {lines_of(series, template, '/min')}, {within} {between(low, high)}"
+        return f"{head(series)}no {lines_of(series, template)} for {duration(seconds)}, {within} {between(low, high)} lines/min"
+    return f"{head(series)}{text} {lines_of(series, template, '/min')}, {within} {between(low, high)}"
 
 
 def overdue(series: Series, template: str | None, seconds: float, every: float) -> str:
     """Lines that have not come in time: for so many seconds, where they come every so many."""
-    head = f"{series.service}: " if series.service else ""
-    return f"{head}no {lines_of(series, template)} for {duration(seconds)}, they come every {duration(every)}"
+    return f"{head(series)}no {lines_of(series, template)} for {duration(seconds)}, they come every {duration(every)}"
 
 
 def ended(series: Series, template: str | None, every: float) -> str:
     """Lines that came at regular times, and do so no longer."""
-    head = f"{series.service}: " if series.service else ""
-    return f"{head}{lines_of(series, template)} no longer come every {duration(every)}"
+    return f"{head(series)}{lines_of(series, template)} no longer come every {duration(every)}"
 
 
 def mix_off(series: Series, parts: Shares) -> str:

@@ -1,14 +1,14 @@
 """Episodes that come back: of one series at regular times (a restart each night, a disk that is cleaned every three days), or of one series after
 the other that differ in labels alone (an error on one of a switch's ports).
 
-The times between the beginnings of the last episodes, seconds, have the mean m, the sum of squared deviations q and the number n, of which
-older ones fade. Another episode is expected e seconds after the last one if
+Of the last n times between the beginnings of episodes, seconds, the mean m and the predictive spread s of the next one are known
+(`models.stats.intervals`). Another episode is expected e seconds after the last one if
 
-    |e / k - m| <= MOST_DEVIATION s        s^2 = (q + 2 (PRIOR_SPREAD m)^2) / (n + 1) (1 + 1 / n)        k = e / m, rounded: one or two may be missing
+    |e / k - m| <= MOST_DEVIATION s        k = e / m, rounded: one or two may be missing
 
-where n >= LEAST_INTERVALS and s <= MOST_SPREAD m: the predictive spread of a normal variable whose variance has a prior that counts as two
-intervals of 5 %. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is not regular within its first
-hour), and only as long as it is no stronger and no longer than those before were: beyond `GROWTH` times that it is an episode like any other.
+where n >= LEAST_INTERVALS and s <= MOST_SPREAD m. The episode *recurs* where it has been so for a day (a pod that restarts every five minutes is
+not regular within its first hour), and only as long as it is no stronger and no longer than those before were: beyond `GROWTH` times that it is
+an episode like any other.
 
 That a metric is silent and that its values are strange are different causes, of which neither stands for the other. One more between two
 expected ones is not expected, and is left out. Any other time of coming begins anew. Of episodes that come at random (a
@@ -25,7 +25,6 @@ for a fault that is one of many short ones.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -34,12 +33,11 @@ from typing import Any
 
 import pyarrow as pa
 
-LEAST_INTERVALS = 3
+from models.stats import intervals
+from models.stats.intervals import LEAST_INTERVALS, MOST_DEVIATION, MOST_MISSING, MOST_SPREAD
+
 ESTABLISHED_SECONDS = 86_400.0
-PRIOR_SPREAD, MOST_SPREAD = 0.05, 0.1  # of the mean
-MOST_DEVIATION = 2.5  # spreads
-MOST_MISSING = 2
-MEMORY = 12.0  # intervals
+PRIOR_SPREAD = 0.05  # of the mean
 GROWTH = 1.5
 TOGETHER, WEEK = 300_000, 7 * 86_400_000  # ms
 SHORT = 300.0  # seconds: what is shorter is as short as that
@@ -103,17 +101,11 @@ class Recurrence:
 
     def _spread(self) -> float:
         """The spread of the next interval, seconds."""
-        prior = 2 * (PRIOR_SPREAD * self.mean) ** 2
-        return math.sqrt((self.squares + prior) / (self.intervals + 1) * (1 + 1 / self.intervals))
+        return float(intervals.spread(self.intervals, self.mean, self.squares, PRIOR_SPREAD))
 
     def _learn(self, seconds: float, start: int) -> None:
-        if self.intervals >= MEMORY:
-            keep = (MEMORY - 1) / self.intervals
-            self.intervals, self.squares = self.intervals * keep, self.squares * keep
-        self.intervals += 1
-        off = seconds - self.mean
-        self.mean += off / self.intervals
-        self.squares += off * (seconds - self.mean)
+        known = intervals.learnt(self.intervals, self.mean, self.squares, seconds)
+        self.intervals, self.mean, self.squares = map(float, known)
         self.last = start
 
 

@@ -13,12 +13,13 @@ from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
 from models.core.store import read_part
 from models.detection.episodes import MOST_UPDATES, Episode, Episodes
-from models.detection.recurrence import COLUMNS, LEAST_INTERVALS, Recurrence, Recurrences
+from models.detection.recurrence import COLUMNS, Recurrence, Recurrences
 from models.detection.shard_state import columns_part
 from models.detection.table_score import TableScorer
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched
+from models.stats.intervals import LEAST_INTERVALS
 
 HOUR, DAY = 3_600_000, 86_400_000
 BEGIN = 1_700_006_400_000
