@@ -31,12 +31,12 @@ def change(
     host: Annotated[str, typer.Option(help="The host that was changed.")] = "",
     at: Annotated[str | None, typer.Option(help="When, ISO 8601 with an offset. Default: now.")] = None,
     comment: Annotated[str, typer.Option(help="What was changed, for people.")] = "",
-    author: Annotated[str | None, typer.Option(help="Who made it. Default: who runs this.")] = None,
+    author: Annotated[str | None, typer.Option(help="Author of the change. Default: the user who runs this.")] = None,
     dry_run: DryRun = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Announce a change: it goes into the log, and incidents that begin shortly after it name it as a likely cause."""
+    """Announce a change, such as a deployment: incidents that begin shortly after it name it as a likely cause."""
     author_name = user_name() if author is None else author
     made = change_record(kind, service, host, version, at, comment, author_name)
     if not dry_run:
@@ -54,7 +54,7 @@ def topology(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Announce which services call which: callees explain their callers in the causes of incidents."""
+    """Announce which services call which: a failing callee is then ranked as the cause before its callers."""
     calls = calls_in(file)
     if not dry_run:
         send(connected(load(config), ("kafka",)), calls)

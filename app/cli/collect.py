@@ -19,7 +19,7 @@ def collect(
     ] = None,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between readings.")] = 10.0,
     host: Annotated[str | None, typer.Option(help="The host's name. Default: this machine's.")] = None,
-    from_start: Annotated[bool, typer.Option(help="Read files from their start, not only what comes.")] = False,
+    from_start: Annotated[bool, typer.Option(help="Read files from their start, not only new lines.")] = False,
     config: Config = None,
 ) -> None:
     """Send this machine's metrics, and the lines of log files, to Kafka until stopped."""

@@ -27,7 +27,7 @@ from pipelines.errors import InputError, ServiceUnavailable
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
-config_app = typer.Typer(help="Settings.", no_args_is_help=True)
+config_app = typer.Typer(help="Show and check settings.", no_args_is_help=True)
 
 MOST_RECORDS = 100_000  # of `statistics`, the newest of each partition
 EMPTY_POLLS = 3
@@ -46,7 +46,7 @@ class RulesRefused(SettingsError):
 
 @config_app.command("show")
 def show(config: Config = None, as_json: Json = False) -> None:
-    """Effective settings: defaults, file, environment. Secrets are masked."""
+    """Show effective settings: defaults, file, environment. Secrets are masked."""
     masked = load(config).shown()
     if as_json:
         print_json(masked)
@@ -63,7 +63,7 @@ def check_rules(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whether settings and channels can be used, sending nothing; what each rule matches and when it holds. Wrong settings: exit 1."""
+    """Check settings and channels without sending anything, and show what each rule matches and when. Exit 1 for wrong settings."""
     try:
         settings = settings_of(config)
         check_files(settings, ("kafka", "elasticsearch"))
@@ -95,7 +95,7 @@ def check_rules(
 
 @config_app.command("spark")
 def spark(config: Config = None) -> None:
-    """Spark's configuration as a properties file, for `spark-submit --properties-file`; `kappa` itself adds what is secret.
+    """Print Spark's configuration as a properties file for `spark-submit --properties-file`; `kappa` itself adds secrets.
 
     The jars that it names have to be there: missing ones are fetched first.
     """

@@ -22,7 +22,7 @@ def dashboard(
         ),
     ] = "127.0.0.1",
 ) -> None:
-    """The dashboard, in the browser."""
+    """Serve the dashboard for browsers until stopped."""
     from app.runtime.dashboard import serve  # loads Kafka's client
 
     with stopped_by_signals() as stopping:

@@ -18,7 +18,7 @@ STOPPING = "stopping all that was started, about half a minute; nothing runs on"
 
 def demo(
     minutes: Annotated[float, typer.Option(min=3, max=120, help="How long it takes, from start to table.")] = 5.0,
-    seed: Annotated[int, typer.Option(help="Which fleet.")] = 1,
+    seed: Annotated[int, typer.Option(help="Which simulated fleet.")] = 1,
     until_notified: Annotated[
         bool,
         typer.Option("--until-notified", help="End once an incident was found and somebody notified of it; else fail."),
@@ -26,7 +26,7 @@ def demo(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """The whole of it: Kafka, Elasticsearch, a simulated fleet with faults, all jobs, and what they found."""
+    """Run the whole product on this machine with a simulated fleet that has faults, and show what was found."""
     from app.cli.demonstration import run_demo  # loads Spark
 
     with stopped_by_signals(partial(report, STOPPING)) as stopping:

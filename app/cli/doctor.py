@@ -17,12 +17,14 @@ from pipelines.errors import InputError
 
 
 def doctor(
-    version: Annotated[str | None, typer.Option(help="Whose checkpoints. Default: the version that serves.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show what is as it should be, too.")] = False,
+    version: Annotated[
+        str | None, typer.Option(help="Version of the checkpoints. Default: the version that serves.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show checks that passed, too.")] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Check a deployment, and say what is unsafe, in order of danger. Exit 1 for danger."""
+    """Check a deployment and list what is unsafe, most dangerous first. Exit 1 for danger."""
     from app.doctor.examination import checks_of, examine  # loads Kafka's and Elasticsearch's clients
 
     settings = settings_to_check(config, version)

@@ -16,15 +16,15 @@ from pipelines.errors import InputError
 
 def export(
     series: Annotated[
-        list[str], typer.Argument(help="Their names: kind/host/service/rest, as in scores and novelties.")
+        list[str], typer.Argument(help="Names of series: kind/host/service/rest, as in scores and novelties.")
     ],
-    prometheus: Annotated[bool, typer.Option("--prometheus", help="As metrics in Prometheus' text format.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print metrics in Prometheus' text format.")] = False,
     version: Annotated[
-        str | None, typer.Option(help="Whose scores. Default: those of the version that serves.")
+        str | None, typer.Option(help="Version of the scores. Default: the version that serves.")
     ] = None,
     config: Config = None,
 ) -> None:
-    """Value, expected values and score of the newest window of each series; of one without any in 15 minutes nothing."""
+    """Print value, expected values and score of each series in its newest window of the last 15 minutes."""
     from app.cli.series_metrics import exposition, named, newest, without  # loads Kafka's client
 
     if not prometheus:

@@ -14,14 +14,16 @@ from app.core.exposure import is_exposed, warning_of
 from app.core.settings import load
 from pipelines.errors import InputError
 
-kibana_app = typer.Typer(help="Data views, searches and a dashboard for Kibana 9.", no_args_is_help=True)
+kibana_app = typer.Typer(
+    help="Export or import data views, searches and a dashboard for Kibana 9.", no_args_is_help=True
+)
 
 
 @kibana_app.command("export")
 def export(
     out_file: Annotated[Path | None, typer.Option("--out", help="Write them here, not on stdout.")] = None,
 ) -> None:
-    """Kibana's saved objects as NDJSON, to be imported by its own page or by `kappa kibana import`."""
+    """Print the saved objects as NDJSON, for Kibana's own import page or `kappa kibana import`."""
     from app.search.kibana import exported  # loads Elasticsearch's client
 
     text = exported()
@@ -42,7 +44,7 @@ def import_into(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Put the saved objects into a Kibana, replacing those of before; who asks is as for Elasticsearch."""
+    """Import the saved objects into a Kibana and overwrite earlier ones; user and password are those of Elasticsearch."""
     from app.search.kibana import checked, put  # loads Elasticsearch's client
 
     exposed = warning_of([f"Kibana {url}"] if is_exposed(checked(url)) else [])

@@ -24,14 +24,18 @@ SERIES_BYTES = 98_304  # of JSON of the names in a label: with its hosts it has 
 
 
 def label(
-    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
+    incident: Annotated[
+        str, typer.Argument(help="Id of the incident, as in the topic incidents and on the dashboard.")
+    ],
     label: Annotated[str, typer.Argument(metavar="LABEL", help="true, false-alarm, expected-change or acknowledged.")],
-    comment: Annotated[str, typer.Option(help="For people.")] = "",
-    author: Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")] = None,
+    comment: Annotated[str, typer.Option(help="Comment for people.")] = "",
+    author: Annotated[str | None, typer.Option(help="Author. Default: the user who runs this.")] = None,
     series: Annotated[
-        list[str] | None, typer.Option(help="Whose series, instead of the incident's; several times.")
+        list[str] | None, typer.Option(help="Series to use instead of the incident's; can be repeated.")
     ] = None,
-    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Version of the incident. Default: the version that serves.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

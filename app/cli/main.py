@@ -64,21 +64,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # The groups of `kappa --help`, in the order in which somebody comes to need them.
-TRY, WORK, READ, TELL, REPEAT, CARE = (
+TRY, WORK, READ, TEACH, REPEAT, OPERATE = (
     "Without a deployment",
     "Servers and jobs",
-    "What was found",
-    "What the models and incidents should know",
-    "The past again",
+    "Results",
+    "Feedback and context",
+    "Replay and recovery",
     "Operation",
 )
 for group, commands in {
     TRY: (demo, score, templates, simulate),
     WORK: (up, down, status, run, collect),
     READ: (dashboard, watch, state, export),
-    TELL: (label, change, topology),
+    TEACH: (label, change, topology),
     REPEAT: (recover,),
-    CARE: (doctor, plan, refused),
+    OPERATE: (doctor, plan, refused),
 }.items():
     for command in commands:
         app.command(rich_help_panel=group)(command)
@@ -86,13 +86,13 @@ rules_app.command("calendar")(calendar)
 for name, group, commands_of in (
     ("topics", WORK, topics_app),
     ("kibana", READ, kibana_app),
-    ("rules", TELL, rules_app),
+    ("rules", TEACH, rules_app),
     ("replay", REPEAT, replay_app),
     ("savepoint", REPEAT, savepoint_app),
-    ("notify", CARE, notify_app),
-    ("quarantine", CARE, quarantine_app),
-    ("indices", CARE, indices_app),
-    ("config", CARE, config_app),
+    ("notify", OPERATE, notify_app),
+    ("quarantine", OPERATE, quarantine_app),
+    ("indices", OPERATE, indices_app),
+    ("config", OPERATE, config_app),
 ):
     app.add_typer(commands_of, name=name, rich_help_panel=group)
 

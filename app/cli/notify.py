@@ -13,12 +13,12 @@ from app.core.timestamps import wall_clock
 from app.versions import serving
 from pipelines.errors import InputError
 
-notify_app = typer.Typer(help="Who is notified of incidents.", no_args_is_help=True)
+notify_app = typer.Typer(help="Test channels, and explain who is notified of an incident.", no_args_is_help=True)
 
 
 @notify_app.command("test")
 def test(
-    channel: Annotated[str, typer.Argument(help="Its name, of notify.channels.")],
+    channel: Annotated[str, typer.Argument(help="Name of a channel in notify.channels.")],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -48,8 +48,12 @@ def test(
 
 @notify_app.command("explain")
 def explain(
-    incident: Annotated[str, typer.Argument(help="Its id, as in the topic incidents and on the dashboard.")],
-    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    incident: Annotated[
+        str, typer.Argument(help="Id of the incident, as in the topic incidents and on the dashboard.")
+    ],
+    version: Annotated[
+        str | None, typer.Option(help="Version of the incident. Default: the version that serves.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

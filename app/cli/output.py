@@ -22,7 +22,7 @@ from rich.text import Text
 from app.core import logs
 from models.core.printable import printable, printable_lines
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else.")]
 
 PIPE_COLUMNS = 250  # a table in a file or a pipe may be so wide: a program does not find a name that is broken in two
 

@@ -27,7 +27,7 @@ WORDS = {
 
 def plan(
     series: Annotated[int, typer.Option(help="Metric series of all hosts.", min=1)],
-    hosts: Annotated[int, typer.Option(help="Hosts.", min=1)],
+    hosts: Annotated[int, typer.Option(help="Number of hosts.", min=1)],
     window: Annotated[
         int | None, typer.Option(help="Seconds of a window; the setting's without it.", min=1, max=86_400)
     ] = None,
@@ -44,7 +44,7 @@ def plan(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Memory, cores and disk that so many series and hosts need: an estimate, see docs/limits.md for how it was measured."""
+    """Estimate memory, cores and disk for a number of series and hosts; docs/limits.md has the measurements."""
     from app.runtime.plan import GIB, Load  # loads Spark
     from app.runtime.plan import plan as planned
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.kafka.quarantine import QuarantineLog, Retry
 
 quarantine_app = typer.Typer(
-    help="Records that a job does not read, because each time it did they ended it.", no_args_is_help=True
+    help="Records that a job skips, because each time it read them they ended it.", no_args_is_help=True
 )
 
 Place = Annotated[str, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="As `kappa quarantine list` names it.")]
@@ -34,7 +34,7 @@ SHOWN_BYTES = 1024
 
 @quarantine_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
-    """All records in quarantine, in the order in which they were found."""
+    """List all records in quarantine, in the order in which they were found."""
     known = known_to(settings_of(config))
     found = known.found.records
     if as_json:
@@ -55,7 +55,7 @@ def show(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """What is known of a record: why it is in quarantine, its headers and its first bytes, escaped."""
+    """Show why a record is in quarantine, its headers and its first bytes, escaped."""
     from app.kafka import quarantine  # loads Kafka's client
 
     settings = settings_of(config)
@@ -83,7 +83,7 @@ def retry(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Append a record again, as a new one: with a release that can read it, it is counted as any other that comes now."""
+    """Append a record to its topic again; a release that can read it takes it as one that arrives now."""
     from app.kafka import quarantine  # loads Kafka's client
 
     settings = settings_of(config)

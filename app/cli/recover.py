@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 
 
 def recover(
-    version: Annotated[str | None, typer.Option(help="Which version. Default: the version that serves.")] = None,
+    version: Annotated[str | None, typer.Option(help="Version. Default: the one that serves.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is wrong and what would be done; change nothing.")
     ] = False,
@@ -26,7 +26,7 @@ def recover(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Bring a version back after a lost log, topic or disk, or a torn checkpoint; nothing is deleted."""
+    """Restore a version after a lost log, topic or disk, or a damaged checkpoint; nothing is deleted."""
     from replay import recovery  # loads Kafka's client
 
     if savepoints is not None and not savepoints.is_dir():

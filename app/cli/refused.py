@@ -20,12 +20,12 @@ COLUMNS = ["kind", "records", "reason", "newest", "from", "sample"]
 
 
 def refused(
-    hours: Annotated[float, typer.Option(min=0.01, max=100_000, help="How far back.")] = 24.0,
-    version: Annotated[str | None, typer.Option(help="Of which version. Default: the one that serves.")] = None,
+    hours: Annotated[float, typer.Option(min=0.01, max=100_000, help="How many hours to look back.")] = 24.0,
+    version: Annotated[str | None, typer.Option(help="Version. Default: the one that serves.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Which records were refused, and why: the most frequent reasons, each with how many there were, and the newest one."""
+    """Show why records were refused: the most frequent reasons, each with its count and its newest record."""
     settings = connected(serving.of_version(config, version), ("elasticsearch",))
     total, reasons = reasons_of(settings, timedelta(hours=hours))
     if as_json:

@@ -18,7 +18,7 @@ from app.versions import locks, replay_manifest, serving
 from app.versions.serving import TimeRange
 
 replay_app = typer.Typer(
-    help="Run the past again, under a version of its own; compare versions, and move from one to another.",
+    help="Process a range of the log again as a version of its own; compare, promote and drop versions.",
     invoke_without_command=True,
 )
 replay_app.command("diff")(diff)
@@ -32,7 +32,7 @@ Version = Annotated[str, typer.Argument(help="The version's name.")]
 def replay(
     context: typer.Context,
     version: Annotated[
-        str | None, typer.Option(help="The name of what is made: its topics and indices carry it.")
+        str | None, typer.Option(help="Name of the new version: its topics and indices carry it.")
     ] = None,
     from_time: Annotated[
         str | None, typer.Option(help="First moment: ISO 8601, or back from now such as 14d, 2h.")
@@ -111,7 +111,7 @@ def summary(made: Mapping[str, Any]) -> str:
 
 @replay_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
-    """All replays: their ranges, whether they are complete, and which versions serve or served."""
+    """List all replays: their ranges, whether they are complete, and which versions serve or served."""
     home = load(config).home
     found, intervals = replay_manifest.listing(home), serving.read(home)
     if as_json:
@@ -152,7 +152,7 @@ def shown_range(served: TimeRange) -> str:
 @replay_app.command()
 def drop(
     version: Version,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only show what would be removed.")] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

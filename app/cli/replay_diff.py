@@ -32,7 +32,7 @@ def diff(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """What two versions say differently about the windows that both have: scores, novelties, incidents."""
+    """Compare two versions over the windows that both have: scores, novelties, incidents."""
     from app.runtime.spark import own_session  # loads Spark
     from app.versions import violations
     from replay.compare import diff as comparison

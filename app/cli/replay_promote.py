@@ -21,7 +21,7 @@ from app.core.user_name import user_name
 if TYPE_CHECKING:
     from replay.promote import OnProgress, PromotionPlan, PromotionProgress
 
-By = Annotated[str | None, typer.Option(help="Who has it done, for the record. Default: who runs this.")]
+By = Annotated[str | None, typer.Option(help="Author, for the record. Default: the user who runs this.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and stop.")]
 APART_SECONDS = 30.0  # between two lines of progress where there is no terminal
 
@@ -33,7 +33,7 @@ def promote(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Let a version serve: aliases and live jobs go over at a watermark, once it has caught up. Again after a crash: it goes on."""
+    """Let a version serve: aliases and live jobs switch at a watermark once it has caught up. Run again after a crash, it continues."""
     from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))
@@ -47,7 +47,7 @@ def rollback(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Let a version serve again that did before."""
+    """Let a version serve again that served before."""
     from replay import promote as promotion  # loads Spark
 
     settings = connected(load(config))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.kafka.rule_topic import AppendedRule, RulesNow
 
 rules_app = typer.Typer(
-    help="Rules about alarms and learning, and where incidents go, in the log.", no_args_is_help=True
+    help="Rules about alarms, learning and who is notified; they are kept in the log.", no_args_is_help=True
 )
 
 NO_RULE = "no rule, which ends the one of this name: see the dead letter"
@@ -38,10 +38,10 @@ NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
 Since = Annotated[
     str | None,
-    typer.Option(help="Since when it was so, ISO 8601, for replays with --rules-as-known-now. Default: from now on."),
+    typer.Option(help="Time from which it was true, ISO 8601, for replays with --rules-as-known-now. Default: now."),
 ]
 Comment = Annotated[str, typer.Option(help="Why, for people.")]
-Author = Annotated[str | None, typer.Option(help="Who says so. Default: who runs this.")]
+Author = Annotated[str | None, typer.Option(help="Author. Default: the user who runs this.")]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def apply(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Write the rules of a file that are not in effect as they are there. Rules that the file does not have stay."""
+    """Write the rules of a file that are new or have changed. Rules that the file lacks stay in effect."""
     found, settings = rules_in(file, checked_time("since", since), **about(comment, author)), load(config)
     check_channels(file, found, settings)
     settings = connected(settings, ("kafka",))
@@ -111,20 +111,23 @@ def carried_out(
 @rules_app.command("incident")
 def incident(
     identity: Annotated[
-        str, typer.Argument(metavar="INCIDENT", help="Its id, as in the topic incidents and on the dashboard.")
+        str,
+        typer.Argument(metavar="INCIDENT", help="Id of the incident, as in the topic incidents and on the dashboard."),
     ],
     what: Annotated[str, typer.Argument(metavar="WHAT", help="mute or maintenance.")],
     until: Annotated[
         str | None,
-        typer.Option(help="Until when, ISO 8601. A mute without it has no end; a maintenance ends as the incident."),
+        typer.Option(help="End, ISO 8601. A mute without it has no end; a maintenance ends with the incident."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Since when maintenance was, ISO 8601. Default: since the incident's start.")
+        str | None, typer.Option(help="Start of the maintenance, ISO 8601. Default: start of the incident.")
     ] = None,
     comment: Comment = "",
     author: Author = None,
     dry_run: DryRun = False,
-    version: Annotated[str | None, typer.Option(help="Whose incident. Default: the version that serves.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Version of the incident. Default: the version that serves.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -157,7 +160,7 @@ def incident(
 
 @rules_app.command("list")
 def list_rules(config: Config = None, as_json: Json = False) -> None:
-    """The rules of the log that are in effect, or will be."""
+    """List the rules that are in effect, or will be."""
     from app.kafka import rule_topic  # loads Kafka's client
 
     settings = connected(load(config), ("kafka",))
@@ -177,7 +180,7 @@ def list_rules(config: Config = None, as_json: Json = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="Name of the rule.")], config: Config = None, as_json: Json = False
 ) -> None:
-    """One rule: what it says, and every record of it."""
+    """Show one rule: what it says, and every record of it."""
     from app.kafka import rule_topic  # loads Kafka's client
 
     topic = rule_topic.read(connected(load(config), ("kafka",)))
@@ -209,7 +212,7 @@ def remove(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """End rules: they are no more from now on."""
+    """End rules: from now on they have no effect."""
     from app.kafka import rule_topic  # loads Kafka's client
 
     settings = connected(load(config), ("kafka",))

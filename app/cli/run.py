@@ -51,7 +51,7 @@ def run(
         bool, typer.Option("--accept-violation", help="Go on after a violation of determinism; a record says which.")
     ] = False,
     version: Annotated[
-        str | None, typer.Option(help="Whose jobs, and no other's. Default: whichever version serves.")
+        str | None, typer.Option(help="Run the jobs of this version only. Default: of whichever version serves.")
     ] = None,
     savepoint: Annotated[
         str | None, typer.Option(help="Begin after this savepoint: its name, or REPLAY:VERSION for a replay's end.")
@@ -61,7 +61,7 @@ def run(
     ] = False,
     supervised: Annotated[int | None, typer.Option(hidden=True, help="The connection to the parent.")] = None,
 ) -> None:
-    """Run jobs until SIGTERM or Ctrl-C; the batch in hand is finished first. Jobs that end or hang are started again."""
+    """Run jobs until SIGTERM or Ctrl-C; the current batch is finished first. Jobs that end or hang are restarted."""
     own, follow = serving.chosen(config, version)
     logs.configure(own.log.format)
     named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))

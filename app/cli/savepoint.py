@@ -16,7 +16,7 @@ from pipelines.state import savepoint_format
 from replay.savepoints import savepoint_folder
 
 savepoint_app = typer.Typer(
-    help="Savepoints: the state of all series after a window, to start from, go back to, or inspect.",
+    help="Savepoints: the state of all series after a window, to start from, return to, or inspect.",
     no_args_is_help=True,
 )
 
@@ -26,7 +26,7 @@ Name = Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'; at
 @savepoint_app.command()
 def create(
     name: Name,
-    version: Annotated[str | None, typer.Option(help="Whose state. Default: the version that serves.")] = None,
+    version: Annotated[str | None, typer.Option(help="Version of the state. Default: the version that serves.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +52,7 @@ def create_in_session(settings: Settings, name: str, *, changed_log: bool = Fals
 
 @savepoint_app.command("list")
 def list_all(config: Config = None, as_json: Json = False) -> None:
-    """All savepoints, oldest first."""
+    """List all savepoints, oldest first."""
     settings = load(config)
     folder = savepoint_folder.home_of(settings.home)
     savepoint_folder.tidy(folder)
@@ -86,7 +86,7 @@ def size(manifest: dict[str, Any]) -> str:
 
 @savepoint_app.command()
 def show(name: Name, config: Config = None, as_json: Json = False) -> None:
-    """What a savepoint is of: its manifest."""
+    """Show the manifest of a savepoint: which version, window and configuration it is of."""
     settings = load(config)
     manifest = savepoint_format.read_manifest(savepoint_folder.find(settings.home, name)) | {"name": name}
     if as_json:
@@ -119,7 +119,7 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
 
 @savepoint_app.command()
 def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
-    """Hold every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
+    """Check every file of a savepoint against its hash. Exit 1 if one is not as it was written."""
     problems = savepoint_format.verify(savepoint_folder.find(load(config).home, name))
     if as_json:
         print_json({"name": name, "whole": not problems, "problems": problems})
@@ -134,7 +134,9 @@ def verify(name: Name, config: Config = None, as_json: Json = False) -> None:
 @savepoint_app.command()
 def drop(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it. Without this, only say what would go.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove it. Without this, only show what would be removed.")
+    ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

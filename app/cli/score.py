@@ -14,7 +14,8 @@ from app.core.settings import load
 
 def score(
     files: Annotated[
-        list[Path], typer.Argument(help="CSV or Parquet, one after the other; all but the last only teach.")
+        list[Path],
+        typer.Argument(help="CSV or Parquet, read one after the other; all but the last are for learning only."),
     ],
     value: Annotated[
         str | None, typer.Option(help="The column of one metric. Default: the only one beside the times.")
@@ -30,7 +31,7 @@ def score(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """The detector on the rows of files, without Kafka. CSV on stdout without --out or --json."""
+    """Score the rows of CSV or Parquet files, without Kafka. Without --out or --json: CSV on stdout."""
     if value is not None and values is not None:
         msg = "give either --value COLUMN or --values PATTERN"
         raise typer.BadParameter(msg)

@@ -16,7 +16,7 @@ def simulate(
     hosts: Annotated[int, typer.Option(help="Machines, physical and virtual.")] = 20,
     hours: Annotated[float, typer.Option(help="Length of the simulation.")] = 4.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
-    to_kafka: Annotated[bool, typer.Option("--to-kafka", help="Send it to the input topics.")] = False,
+    to_kafka: Annotated[bool, typer.Option("--to-kafka", help="Send the records to the input topics.")] = False,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write it into this folder.")] = None,
     start: Annotated[str | None, typer.Option(help="First moment, ISO 8601. Default: 2026-01-05T00:00:00Z.")] = None,
     scenario: Annotated[str, typer.Option(help="standard, faults, changes or clean.")] = "standard",
@@ -25,7 +25,7 @@ def simulate(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """A labelled fleet: telemetry and logs with faults and changes of state, and the truth about them."""
+    """Generate telemetry and logs of a simulated fleet with faults and changes of state, and the ground truth."""
     from app.cli import simulation  # loads Kafka's client
 
     if to_kafka == (out_dir is not None):

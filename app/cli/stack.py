@@ -24,7 +24,7 @@ def up(config: Config = None, as_json: Json = False) -> None:
 
 
 def down(config: Config = None, as_json: Json = False) -> None:
-    """Stop the embedded Kafka and Elasticsearch. Their data stay."""
+    """Stop the embedded Kafka and Elasticsearch; their data are kept."""
     from app.embedded import stack  # loads Kafka's client
 
     was_running = stack.down(load(config).home, report=report)
@@ -35,7 +35,7 @@ def down(config: Config = None, as_json: Json = False) -> None:
 
 
 def status(config: Config = None, as_json: Json = False) -> None:
-    """What of the embedded stack runs, where, and whether it answers; why it stopped where nobody asked it to."""
+    """Show which embedded servers run, where, and whether they answer; why one ended that nobody stopped."""
     from app.embedded import stack  # loads Kafka's client
 
     found = stack.status(load(config).home)

@@ -13,12 +13,14 @@ from app.versions import serving
 
 
 def state(
-    series: Annotated[str, typer.Argument(help="Its name: kind/host/service/rest, as in scores and novelties.")],
-    version: Annotated[str | None, typer.Option(help="Whose model. Default: the version that serves.")] = None,
+    series: Annotated[
+        str, typer.Argument(help="Name of the series: kind/host/service/rest, as in scores and novelties.")
+    ],
+    version: Annotated[str | None, typer.Option(help="Version of the model. Default: the version that serves.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """The model's state of a series: what it expects now, and what it is waiting to decide."""
+    """Show the model's state of a series: what it expects now, and which decisions are pending."""
     answer = state_server.ask(serving.of_version(config, version), series, report)
     if as_json:
         print_json(answer)

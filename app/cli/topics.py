@@ -11,12 +11,14 @@ from app.cli.output import Json, print_json, print_line, print_table
 from app.core.settings import load
 from pipelines.errors import InputError
 
-topics_app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
+topics_app = typer.Typer(
+    help="Create the topics of the log, and print the rights that users of them need.", no_args_is_help=True
+)
 
 
 @topics_app.command("create")
 def create(config: Config = None, as_json: Json = False) -> None:
-    """Create the topics that are missing, with the settings that the results depend on."""
+    """Create missing topics with the configuration that results depend on."""
     from app.kafka import topics  # loads Kafka's client
 
     outcomes = topics.create(connected(load(config), ("kafka",)))

@@ -26,15 +26,15 @@ def watch(
         float, typer.Option(min=0.01, help="How long ago an incident that is shown may have had its last update.")
     ] = 7.0,
     version: Annotated[
-        str | None, typer.Option(help="Whose incidents. Default: those of whichever version serves.")
+        str | None, typer.Option(help="Version of the incidents. Default: whichever version serves.")
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="A line for each event, on a terminal as well.")] = False,
     config: Config = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line for each event, nothing else.")
+        bool, typer.Option("--json", help="Print a JSON object a line for each event, and nothing else.")
     ] = False,
 ) -> None:
-    """Incidents as they open and close, and the pipeline's health, until Ctrl-C. A line for each event on a pipe."""
+    """Show incidents as they open and close, and the pipeline's health, until Ctrl-C. On a pipe: a line per event."""
     own, follow = serving.chosen(config, version)
     settings = connected(own, ("kafka",))
     with stopped_by_signals() as stopping:
