@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JNetworkError
 
+from models.core.state_format import OtherFormat
 from pipelines import errors
-from pipelines.errors import KappaError
+from pipelines.errors import CheckpointLost, KappaError, OfAnotherRelease
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
 RAISED = re.compile(r"^[ \t]{0,200}(?:\w{1,100}: ){0,10}pipelines\.errors\.(\w+): (.+)$", re.M)
@@ -28,6 +31,30 @@ ABSENT = re.compile(
     r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|CoordinatorNotAvailable)Exception"
 )
 DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
+
+
+@contextmanager
+def reading_state(what: str) -> Iterator[None]:
+    """Raises OfAnotherRelease where the state of a job, read in the block, has another format, CheckpointLost where it is damaged."""
+    try:
+        yield
+    except OtherFormat as error:
+        raise of_another_release(what, str(error)) from error
+    except (ValueError, OSError) as error:
+        msg = (
+            f"{what} cannot be read ({first_line(error)}): it is damaged; start from a savepoint, "
+            "`kappa run all --savepoint NAME --replace`"
+        )
+        raise CheckpointLost(msg) from error
+
+
+def of_another_release(what: str, why: str) -> OfAnotherRelease:
+    """The error for a job's state that another release has written: how to go on."""
+    return OfAnotherRelease(
+        f"{what} was written by another release ({why}): start that one again with `kappa run all`; to change to this one, let it learn the log "
+        "beside it under a new name, `kappa replay --version NAME`, compare, `kappa replay diff live NAME`, let it serve, "
+        "`kappa replay promote NAME`, then stop the other release and start this one (docs/running.md, Upgrade)"
+    )
 
 
 def of_ours(error: BaseException) -> KappaError | None:

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
-from pipelines.errors import DeterminismViolation, InputError
+from pipelines.errors import DeterminismViolation, KappaError
 from pipelines.gates import Gate, WindowGrid, gate_of
 from pipelines.spark_internals import (
     ProgressListener,
@@ -327,9 +327,9 @@ class Runner:
         trigger_seconds: float = 1.0,
         on_progress: Callable[[str, QueryProgress], None] | None = None,
         on_idle: Callable[[str], None] | None = None,
-        on_violation: Callable[[str, DeterminismViolation], None] = lambda job, found: None,
+        on_known: Callable[[str, KappaError], None] = lambda job, found: None,
     ) -> None:
-        self._spark, self._kafka, self._on_violation = spark, kafka, on_violation
+        self._spark, self._kafka, self._on_known = spark, kafka, on_known
         self._trigger = {"processingTime": f"{max(trigger_seconds, LEAST_SECONDS)} seconds"}
         self._on_progress, self._on_idle = on_progress, on_idle
         self._listener = BatchListener(self._batch_ended, on_idle)
@@ -421,22 +421,15 @@ class Runner:
                 self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again.
-
-        A violation of determinism is handed on first, to be remembered.
-        """
+        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again, and handed on first."""
         error = query.exception()
         ours = None if error is None else failures.of_ours(error)
         if ours is None and self.dropped_by_watermark:
             ours = dropped_rows(query.name, self.dropped_by_watermark)
         if error is not None and failures.is_of_another_release(error):
-            ours = InputError(
-                f"{query.name}: its checkpoint was written by another release, whose state this one cannot read; go on with that release, "
-                "or replay into a new version (docs/running.md, Upgrade)"
-            )
-        if isinstance(ours, DeterminismViolation):
-            self._on_violation(query.name, ours)
+            ours = failures.of_another_release(f"{query.name}: the state", "it has other columns")
         if ours is not None:
+            self._on_known(query.name, ours)
             raise ours from error
         if error is not None:
             raise without_plan(error)

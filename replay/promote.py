@@ -37,7 +37,6 @@ from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.versions import locks, replay_manifest, serving, start_position, violations
 from app.versions.pinned_configuration import (
-    OfAnotherRelease,
     check_configuration,
     pinned_or_replayed,
     started_versions,
@@ -45,7 +44,7 @@ from app.versions.pinned_configuration import (
 )
 from app.versions.replay_manifest import ReplayManifest
 from app.versions.serving import Serving
-from pipelines.errors import InputError
+from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.windowing import MILLIS
 from replay import other_homes
 from replay.indexed import Indexed

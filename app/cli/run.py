@@ -17,17 +17,25 @@ from app.cli.signals import stopped_by_signals
 from app.core import logs
 from app.core.errors import SettingsError
 from app.core.settings import Settings
-from app.kafka.checkpoint_damage import CheckpointLost
 from app.supervision.link import ChildError, ParentLink
 from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
 from pipelines import failures
-from pipelines.errors import DeterminismViolation, InputError, KappaError, ServiceUnavailable
+from pipelines.errors import (
+    CheckpointLost,
+    DeterminismViolation,
+    InputError,
+    KappaError,
+    OfAnotherRelease,
+    ServiceUnavailable,
+)
 from replay.savepoints import savepoint_folder
 
 if TYPE_CHECKING:
     from app.runtime.supervise import NotificationService  # loads Spark
 
+# However often jobs are started, they end by the same.
+LASTING = (SettingsError, DeterminismViolation, CheckpointLost, OfAnotherRelease)
 # Shorter pauses are usual: of garbage collection, of a machine with other work.
 LEAST_STALE_SECONDS = 30.0
 MOST_CHARACTERS = 500
@@ -195,7 +203,7 @@ def telling(parent: ParentLink) -> Iterator[None]:
         raise typer.Exit(1) from error
     except KappaError as error:
         # What is wrong with arguments and settings shows before the jobs work; what comes later may pass.
-        lasting = isinstance(error, (SettingsError, DeterminismViolation, CheckpointLost)) or not parent.progressed
+        lasting = isinstance(error, LASTING) or not parent.progressed
         parent.failed(ChildError(str(error), lasting=lasting))
         if lasting:
             raise

@@ -22,16 +22,12 @@ from uuid import uuid4
 from app.core.atomic_files import sync_to_disk, write_durably
 from app.core.report import Report, silent
 from app.kafka.checkpoints import offset_log
-from pipelines.errors import InputError, KappaError
+from pipelines.errors import CheckpointLost, KappaError
 
 CHECKSUM_HEADER = b"crc\0"
 STATE_FILE = re.compile(r"(\d+)\.(changelog|delta|zip|snapshot)")
 WHOLE_STATES = ("zip", "snapshot")
 NO_BATCH = -1
-
-
-class CheckpointLost(InputError):
-    """A job cannot go on from any batch of its checkpoint."""
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from app.search import aliases
 from app.search.connection import elasticsearch_connection
 from app.search.mappings import has_templates
 from app.search.old_names import refuse_old_names
-from app.versions import locks, lost_checkpoints, violations
+from app.versions import locks, lost_checkpoints, start_position, violations
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.consumer_lag import QueryProgress
-from pipelines.errors import DeterminismViolation
+from pipelines.errors import DeterminismViolation, KappaError
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Job, Runner, start, stop_after_batch
 
@@ -156,6 +156,7 @@ def started_jobs(
     """
     checkpoints = selection.checkpoints(settings)
     health.runs(settings.version)
+    start_position.check_begin(settings)
     if "detect" in selection.names:
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
@@ -180,13 +181,14 @@ def started_jobs(
         if on_progress is not None:
             on_progress(name, progress)
 
-    def on_violation(name: str, found: DeterminismViolation) -> None:
-        violations.remember(settings, name, checkpoints[name], found)
-        attempts.forget(settings, name)  # no record is to be searched for
+    def on_known(name: str, found: KappaError) -> None:
+        if isinstance(found, DeterminismViolation):
+            violations.remember(settings, name, checkpoints[name], found)
+        attempts.forget(settings, name)  # it is known what ended the batch: no record is to be searched for
 
     spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_violation)
+    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_known)
     try:
         for name in selection.names:
             if stopping_early is not None and stopping_early.is_set():

@@ -20,7 +20,7 @@ from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
-from pipelines.errors import InputError
+from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.windowing import WindowingConfig
 
 
@@ -163,10 +163,6 @@ def as_begun(settings: Settings) -> Settings:
         return settings
     with reading(settings.version):
         return settings.model_copy(update={"windowing": WindowingConfig(**kept["windowing"]), **model_settings(kept)})
-
-
-class OfAnotherRelease(InputError):
-    """A version began with a configuration that this release does not read."""
 
 
 @contextmanager

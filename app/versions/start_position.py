@@ -30,6 +30,7 @@ from app.versions import replay_manifest, serving, violations
 from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
+from pipelines.failures import of_another_release
 from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 
@@ -75,6 +76,21 @@ def start_position(settings: Settings) -> StartPosition | None:
     offsets = {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in kept["offsets"].items()}
     folder = None if kept["savepoint"] is None else settings.checkpoint("begin")
     return StartPosition(folder, kept["watermark"], offsets)
+
+
+def check_begin(settings: Settings) -> None:
+    """Raise OfAnotherRelease where the version began after a savepoint whose states have other formats: so has its checkpoint.
+
+    Without it, a release that the version is not of would write windows of `statistics` until `detect` reads its state.
+    """
+    manifest = read_json_object(settings.checkpoint("begin") / savepoint_format.MANIFEST)
+    found = {} if manifest is None else manifest.get("formats") or {}
+    differing = [name for name, wanted in savepoint_format.FORMATS.items() if found.get(name, wanted) != wanted]
+    if differing:
+        name = differing[0]
+        why = f"state of {name} has format {found[name]}; wanted {savepoint_format.FORMATS[name]}"
+        what = f"what version {settings.version} began with"
+        raise of_another_release(what, why)
 
 
 def interrupted(settings: Settings) -> bool:

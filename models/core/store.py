@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
+from models.core.state_format import check_format
 
 FORMAT = 31
 
@@ -174,12 +175,9 @@ def _stream(columns: Mapping[str, pa.Array], about: str, codec: pa.Codec | None 
 
 
 def read_part(data: bytes) -> tuple[dict[str, pa.Array], dict[str, Any]]:
-    """The inverse of `part`. Raises ValueError for another format."""
+    """The inverse of `part`. Raises OtherFormat for that of another release."""
     with pa.ipc.open_stream(data) as reader:
         metadata = reader.schema.metadata or {}
-        found = metadata.get(b"format", b"none").decode()
-        if found != str(FORMAT):
-            msg = f"detector state has format {found}; wanted {FORMAT}: load it with the release that wrote it"
-            raise ValueError(msg)
+        check_format("detector state", metadata.get(b"format", b"none").decode(), str(FORMAT))
         batch = reader.read_next_batch()
     return dict(zip(batch.schema.names, batch.columns, strict=True)), json.loads(metadata[b"about"])

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
+from models.core.state_format import check_format
 from models.incidents.announced import Announced
 from models.incidents.budget import joint, threshold
 from models.incidents.fleet import (
@@ -296,11 +297,9 @@ class Correlator:
 
     @classmethod
     def load(cls, data: bytes, parameters: CorrelationParameters) -> Correlator:
-        """The inverse of `dump`. Raises ValueError for another format."""
+        """The inverse of `dump`. Raises OtherFormat for that of another release."""
         state = json.loads(data)
-        if state.get("format") != STATE_FORMAT:
-            msg = f"state of the correlator has format {state.get('format')!r}; wanted {STATE_FORMAT}"
-            raise ValueError(msg)
+        check_format("state of the correlator", state.get("format"), STATE_FORMAT)
         correlator = cls(parameters)
         correlator._last = state["last"]
         correlator._onsets = Onsets(**state["onsets"])

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from models.core.series import FLEET
+from models.core.state_format import check_format
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import (
@@ -36,6 +37,7 @@ from models.records.records import (
 from models.records.schema import parsed, plain, shown
 from pipelines import letters
 from pipelines.errors import DeterminismViolation
+from pipelines.failures import reading_state
 from pipelines.overflow import shard_of
 from pipelines.windowing import TopicOfShards
 
@@ -210,7 +212,8 @@ class CorrelateProcessor(StatefulProcessor):
 
     def _load(self) -> tuple[EpisodeEventBuffer, Correlator]:
         found = self._state.get() if self._state.exists() else self._begin() if self._begin is not None else None
-        return loaded(found, self._parameters)
+        with reading_state("correlate: the state"):
+            return loaded(found, self._parameters)
 
 
 def loaded(
@@ -382,11 +385,9 @@ class EpisodeEventBuffer:
 
     @classmethod
     def load(cls, data: bytes) -> EpisodeEventBuffer:
-        """The inverse of `dump`. Raises ValueError for another format."""
+        """The inverse of `dump`. Raises OtherFormat for that of another release."""
         state = json.loads(data)
-        if state.get("format") != FORMAT:
-            msg = f"buffer of episode events has format {state.get('format')!r}; wanted {FORMAT}"
-            raise ValueError(msg)
+        check_format("buffer of episode events", state.get("format"), FORMAT)
         buffer = cls(state["done"], state["shards"], {shard: watermark for shard, watermark in state["latest"]})
         buffer.watched = {
             s: [(watermark, parsed(Watched, w)) for watermark, w in known] for s, known in state["watched"]

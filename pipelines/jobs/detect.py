@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +29,8 @@ from models.detection.limits import KINDS
 from models.detection.logged_rules import RefusedRule
 from models.records.records import PEERS, Bound, EpisodeEvent, Overflow, RefusedRecord, Score, WatermarkMessage
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
-from pipelines import failures, letters
-from pipelines.errors import InputError
+from pipelines import letters
+from pipelines.failures import reading_state
 from pipelines.jvm import REFUSED, packed_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.shard_journal import ShardJournal, check_end, model_of
@@ -164,7 +163,7 @@ class DetectProcessor(StatefulProcessor):
                 yield pd.DataFrame(letter_rows([value.decode() for value in frame["value"]]))
             return
         saved = self._parts.getValue((BUFFER,))
-        with reading(shard):
+        with reading_state(f"detect: the state of shard {shard}"):
             buffer = WindowBuffer.load(saved[0]) if saved else self._first_buffer(shard)
         before = buffer.done
         for frame in rows:
@@ -199,7 +198,7 @@ class DetectProcessor(StatefulProcessor):
         if warm is not None and warm[0] == done:
             return warm[1], True
         stored = {key[0]: value[0] for key, value in self._parts.iterator()}
-        with reading(shard):
+        with reading_state(f"detect: the state of shard {shard}"):
             detector = model_of(stored, done, self._parameters, shard, self._early)
         if detector is not None:
             return detector, True
@@ -207,19 +206,6 @@ class DetectProcessor(StatefulProcessor):
         detector = detector_of({} if begun is None else begun[1], self._parameters, shard, self._early)
         check_end(detector, done, shard)
         return detector, False
-
-
-@contextmanager
-def reading(shard: int) -> Iterator[None]:
-    """Raises InputError where the state of a shard, read in the block, is damaged or of another format."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        msg = (
-            f"detect: the state of shard {shard} cannot be read ({failures.first_line(error)}): it is damaged, or another release has written "
-            "it; go on with that release, or start from a savepoint, `kappa run all --savepoint NAME --replace`"
-        )
-        raise InputError(msg) from error
 
 
 def detector_of(

@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 
 from models.core import store
 from models.incidents.parameters import STATE_FORMAT
-from pipelines.errors import InputError
+from pipelines.errors import InputError, OfAnotherRelease
 
 if TYPE_CHECKING:
     from pipelines.state.savepoint_tables import ShardParts
@@ -82,7 +82,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
 
 
 def check_format(name: str, manifest: Any) -> None:
-    """Raise InputError for a savepoint that this release does not read."""
+    """Raise OfAnotherRelease for a savepoint that this release does not read, InputError for what is none."""
     if not isinstance(manifest, dict) or "format" not in manifest:
         msg = f"savepoint {name}: its {MANIFEST} names no format; wanted {FORMAT}: it is damaged, or no savepoint"
         raise InputError(msg)
@@ -96,7 +96,7 @@ def check_format(name: str, manifest: Any) -> None:
         f"savepoint {name} has format {states.get(what)} of {what}, this release reads {wanted.get(what)}: load it with "
         f"release {manifest.get('code_version')}, or replay from the log"
     )
-    raise InputError(msg)
+    raise OfAnotherRelease(msg)
 
 
 def load_shard(folder: str | Path, shard: int) -> ShardParts | None:

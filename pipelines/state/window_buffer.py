@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from models.core.state_format import check_format
 from models.core.windows import Windows
 from models.records.records import PEERS, StatisticsRow
 from models.records.schema import arrow_schema
@@ -124,13 +125,11 @@ def stream_of(
 
 
 def read_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, dict[str, Any]]:
-    """The inverse of `stream_of`, a table and what else there is to know. Raises ValueError for another format of `what`."""
+    """The inverse of `stream_of`, a table and what else there is to know. Raises OtherFormat for another format of `what`."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
-    if metadata.get(b"format") != state_format:
-        msg = f"{what} has format {metadata.get(b'format')!r}; wanted {state_format!r}"
-        raise ValueError(msg)
+    check_format(what, metadata.get(b"format", b"none").decode(), state_format.decode())
     return table, json.loads(metadata[b"about"])
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -19,8 +19,11 @@ from app.core.settings import Settings
 from app.kafka import score_log
 from models.detection.limits import CHANGES, LABELS, RULES, series_of
 from models.detection.shard_state import ALL_SERIES
+from models.incidents import correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Watched, episode_id
+from pipelines.errors import OfAnotherRelease
+from pipelines.jobs import correlate
 from pipelines.jobs.correlate import (
     CorrelateProcessor,
     EpisodeEventBuffer,
@@ -324,6 +327,19 @@ def test_a_buffer_that_is_cut_knows_what_was_watched_then() -> None:
 def test_a_buffer_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="format"):
         EpisodeEventBuffer.load(b'{"format": 99}')
+
+
+@pytest.mark.parametrize(("writes", "name"), [(correlate, "FORMAT"), (correlator, "STATE_FORMAT")])
+def test_correlate_says_which_format_its_state_has_and_which_it_writes(
+    writes: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = CorrelateTester()
+    job.batch(whole_story())
+    monkeypatch.setattr(writes, name, 99)
+    with pytest.raises(
+        OfAnotherRelease, match=r"the state was written by another release \(.* has format \d+; wanted 99\)"
+    ):
+        job.batch([watermark(20, 0)])
 
 
 def test_of_many_windows_that_are_taken_at_once_each_has_what_was_watched_then() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 from support.examples import SHARE, examples
 
+from models.core import store
 from models.core.store import read_part
 from models.core.windows import Windows
 from models.detection.alarm_bounds import EarlyParameters
@@ -35,11 +37,12 @@ from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched, total
 from models.records.schema import parsed
 from models.rules.rule import Rule
-from pipelines.errors import DeterminismViolation, InputError
+from pipelines.errors import CheckpointLost, DeterminismViolation, OfAnotherRelease
 from pipelines.jobs import correlate, detect, detect_bounded
 from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, loaded, value_of
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.jobs.detect_bounded import BoundedRun
+from pipelines.state import shard_journal, window_buffer
 from pipelines.state.shard_journal import ENTRY, parts_of
 from pipelines.state.state_packing import BUFFER, NOW
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
@@ -281,6 +284,10 @@ class Detecting:
             self._tester.handle.setGroupingKey(shard)
             for answers in self._processor.handleInputRows((shard,), iter(frames), None):
                 yield shard, answers
+
+    def restart(self) -> None:
+        """Another process begins with the state that is kept."""
+        self._start()
 
     def lose(self, beginning: str) -> None:
         """What is stored under names that begin so is gone, and the process; rows that wait are not."""
@@ -534,9 +541,24 @@ def test_detect_stops_where_its_state_lacks_windows(lacking: str) -> None:
 def test_detect_says_in_one_line_which_state_cannot_be_read(damaged: str) -> None:
     job, records = after_some_windows()
     job.cut_short(damaged)
-    with pytest.raises(InputError, match=r"the state of shard \d cannot be read .*: it is damaged") as error:
+    with pytest.raises(CheckpointLost, match=r"the state of shard \d cannot be read .*: it is damaged") as error:
         list(job.batch(records, None))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("written_by", [store, shard_journal, window_buffer])
+def test_detect_says_which_format_its_state_has_and_which_it_writes(
+    written_by: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it ends in a release that writes another one, which can never read the state."""
+    job, records = after_some_windows()
+    kept = written_by.FORMAT
+    monkeypatch.setattr(written_by, "FORMAT", type(kept)(b"99" if isinstance(kept, bytes) else 99))
+    job.restart()
+    with pytest.raises(
+        OfAnotherRelease, match=r"shard \d was written by another release \(.* has format \d+; wanted 99\)"
+    ):
+        list(job.batch(records, None))
 
 
 def test_a_worker_keeps_no_model_of_a_version_that_ran_before() -> None:

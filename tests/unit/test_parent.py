@@ -24,11 +24,10 @@ import typer
 
 from app.cli.run import telling
 from app.core.settings import PROJECT
-from app.kafka.checkpoint_damage import CheckpointLost
 from app.supervision.link import ChildError, ParentLink, Unsupervised
 from app.supervision.parent import Parent, SupervisedCommand
 from app.supervision.policy import RestartLimits
-from pipelines.errors import InputError
+from pipelines.errors import CheckpointLost, InputError, OfAnotherRelease
 
 QUICK = RestartLimits(first_seconds=0.02, most_seconds=0.05, most_in_vain=3)
 SECONDS = 30.0
@@ -314,6 +313,7 @@ def test_sending_never_waits_for_a_parent_that_does_not_read(tmp_path: Path) -> 
         (PermissionError(errno.EACCES, "Permission denied", "logs"), False, True),
         (PermissionError(errno.EACCES, "Permission denied", "logs"), True, False),  # it may pass, as on a network drive
         (CheckpointLost("no batch is whole"), True, True),
+        (OfAnotherRelease("format 30; wanted 31"), True, True),
         (InputError("what the log holds"), True, False),
     ],
 )

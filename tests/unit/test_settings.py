@@ -22,8 +22,8 @@ from app.cli import main
 from app.core.errors import SettingsError
 from app.core.settings import Settings, dotted_names, load
 from app.runtime.jobs import selected
-from app.versions.pinned_configuration import OfAnotherRelease, pin_configuration
-from pipelines.errors import InputError
+from app.versions.pinned_configuration import pin_configuration
+from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.windowing import WindowingConfig
 
 SECRETS = (

@@ -62,7 +62,7 @@ def test_an_entry_that_is_not_ours_is_refused() -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("series", pa.string())])):
         pass
-    with pytest.raises(ValueError, match="journal of a shard has format None"):
+    with pytest.raises(ValueError, match="journal of a shard has format none"):
         list(windows_of(sink.getvalue().to_pybytes()))
 
 

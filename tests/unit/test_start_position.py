@@ -20,7 +20,7 @@ from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, Sl
 from app.versions.serving import Serving
 from app.versions.start_position import link_tree, set_back
 from models.incidents.parameters import CorrelationParameters
-from pipelines.errors import InputError
+from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.state import savepoint_format
 from replay.recovery import starts_of
 
@@ -75,6 +75,24 @@ def test_a_recovery_that_was_interrupted_is_ended_with_the_same_savepoint(
     again = starts_of(settings, backup if elsewhere else None)
     set_back(settings, again[0].folder)
     check_begins_after(settings, first.watermark)
+
+
+def test_a_version_that_began_with_states_of_another_release_is_refused_before_its_jobs_start(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """The layout of a savepoint may be another one: the version's checkpoints are past it."""
+    link_tree(save(tmp_path / "before", settings), settings.checkpoint("begin"))
+    start_position.check_begin(settings)
+    file = settings.checkpoint("begin") / savepoint_format.MANIFEST
+    manifest = json.loads(file.read_text())
+    file.unlink()
+    file.write_text(json.dumps(manifest | {"format": 99}))
+    start_position.check_begin(settings)
+    file.write_text(json.dumps(manifest | {"formats": manifest["formats"] | {"incidents": 99}}))
+    with pytest.raises(
+        OfAnotherRelease, match=r"version v2 .*\(state of incidents has format 99; wanted \d+\): start that one"
+    ):
+        start_position.check_begin(settings)
 
 
 def test_a_folder_is_not_linked_to_itself(tmp_path: Path) -> None:
