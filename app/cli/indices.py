@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from app.cli.connection import Config, connected
@@ -13,18 +15,23 @@ indices_app = typer.Typer(help="Indices in Elasticsearch.", no_args_is_help=True
 
 
 @indices_app.command("rename")
-def rename_indices(config: Config = None, as_json: Json = False) -> None:
+def rename_indices(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
     """Copy indices of early builds, whose names do not begin with kappa-, to today's names, and delete the old ones. Needed once."""
     from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
-    from app.search.old_names import rename
+    from app.search.old_names import held, rename
 
     settings = connected(load(config), ("elasticsearch",))
     client = elasticsearch_connection(settings).connect()
     try:
-        made = rename(client, settings, report)
+        made = held(client) if dry_run else rename(client, settings, report)
     finally:
         client.close()
     if as_json:
         print_json(made)
         return
-    print_line(f"renamed: {counted(len(made), 'index', 'indices')} with {counted(sum(made.values()), 'document')}")
+    word = "would rename" if dry_run else "renamed"
+    print_line(f"{word}: {counted(len(made), 'index', 'indices')} with {counted(sum(made.values()), 'document')}")

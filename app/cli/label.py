@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.cli.change import DryRun
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line
 from app.core.settings import Settings
@@ -33,6 +34,7 @@ def label(
     series: Annotated[
         list[str] | None, typer.Option(help="Series to use instead of the incident's; can be repeated.")
     ] = None,
+    dry_run: DryRun = False,
     version: Annotated[
         str | None, typer.Option(help="Version of the incident. Default: the version that serves.")
     ] = None,
@@ -45,12 +47,13 @@ def label(
     settings = connected(serving.of_version(config, version), needed)
     about, left_out = (about_series(series), 0) if series else whole_incident(settings, incident)
     made = record(settings, incident, label, comment, author, about)
-    send(settings, made)
+    if not dry_run:
+        send(settings, made)
     if as_json:
-        print_json(made | {"left_out": left_out})
+        print_json(made | {"left_out": left_out, "written": not dry_run})
         return
     rest = f"; not of {left_out} of its episodes: name their series with --series" if left_out else ""
-    print_line(f"{label}: {len(made['series'])} series of incident {incident}{rest}")
+    print_line(f"{'would write ' if dry_run else ''}{label}: {len(made['series'])} series of incident {incident}{rest}")
 
 
 def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], int]:

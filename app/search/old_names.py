@@ -66,6 +66,15 @@ def refuse_old_names(client: Elasticsearch) -> None:
         raise InputError(msg)
 
 
+def held(client: Elasticsearch) -> dict[str, int]:
+    """How many documents each index of an early build holds, by its new name. Raises ServiceUnavailable if Elasticsearch does not answer."""
+    try:
+        return {PREFIX + name: int(client.count(index=name)["count"]) for name in old_indices(client)}
+    except (ApiError, TransportError) as error:
+        what = "look for indices of early builds"
+        raise not_done(what, "", error) from error
+
+
 def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[str, int]:
     """Copy each index of an early build to its new name, and delete the old one; the number of documents by new name.
 

@@ -641,6 +641,7 @@ def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
         ensure_templates(client, version, live=False)
         newer = {"@timestamp": NIGHT, "message": "newer"}  # what the job has written meanwhile
         client.index(index=new, id="1", document=newer, version=50, version_type="external")
+        assert old_names.held(client) == {new: 3} and client.indices.exists(index=old)
         assert old_names.rename(client, settings, lines.append) == {new: 3}
         client.indices.refresh(index=new)
         hits = client.search(index=f"kappa-novelties-{version}", version=True)["hits"]["hits"]
@@ -650,7 +651,7 @@ def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
             ("2", 42, "old 2"),
         }
         assert client.indices.exists(index=foreign) and not client.indices.exists(index=old)
-        assert old_names.rename(client, settings, lines.append) == {} and len(lines) == 1
+        assert old_names.rename(client, settings, lines.append) == old_names.held(client) == {} and len(lines) == 1
         old_names.refuse_old_names(client)
     finally:
         client.options(ignore_status=404).indices.delete(index=f"{old},{new},{foreign}", ignore_unavailable=True)

@@ -226,3 +226,13 @@ def test_what_is_no_label_is_not_written(tmp_path: Path, label: str, comment: st
     with pytest.raises(InputError, match=why):
         about = label_command.about_series([series])
         label_command.record(load(settings_with(tmp_path, "")), "abc", label, comment, "me", about)
+
+
+def test_a_label_is_shown_and_not_written_by_a_dry_run(tmp_path: Path) -> None:
+    """No Kafka answers there."""
+    file = settings_with(tmp_path, f'home = "{tmp_path}"\n[kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
+    arguments = ["label", "3f2a", "true", "--series", "gauge/a//cpu", "--dry-run", "--config", str(file)]
+    found = CliRunner().invoke(app, arguments)
+    assert (found.exit_code, found.stdout) == (0, "would write true: 1 series of incident 3f2a\n")
+    record = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert record["series"] == ["gauge/a//cpu"] and record["written"] is False
