@@ -100,6 +100,11 @@ def warnings(found: Mapping[str, Any]) -> list[str]:
             f"{cell(typical['largest'])} at most; another kind: {found['by_how_much']['kind']}"
         )
     for side, name in found["versions"].items():
+        unreadable = found["truth"][side]["unreadable"] if "truth" in found else 0
+        if unreadable:
+            lines.append(
+                f"not judged: {counted(unreadable, 'record')} of {name}, neither an episode event nor an incident as the jobs write them"
+            )
         if found["conflicts"][side]:
             lines.append(
                 f"CONFLICTS: {name} says {found['conflicts'][side]} things twice and differently; results of one version "

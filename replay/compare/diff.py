@@ -327,11 +327,14 @@ def _judged(results: VersionResults, truth: Truth, delay: int, windows: tuple[in
     """A version's findings against the truth. Novelties are rare: those of the windows fit in memory."""
     text = F.col("value").cast("string")
     end = F.get_json_object(text, "$.window_end").cast("long")
-    found = [
-        [json.loads(row[0]) for row in results.of(kind).where(end.between(*windows)).select(text).collect()]
-        for kind in ("novelties", "incidents")
-    ]
-    return truths.counts(truth, found[0], found[1], delay, windows)
+    is_watermark = F.get_json_object(text, "$.record").eqNullSafe(WatermarkMessage.KIND)
+    found, unreadable = list[list[Mapping[str, Any]]](), 0
+    for kind in ("novelties", "incidents"):
+        rows = results.of(kind).where(~is_watermark).select(text.alias("text"), end.alias("end"))
+        read = [truths.finding(row["text"]) for row in rows.where(F.col("end").between(*windows)).collect()]
+        found.append([one for one in read if one is not None])
+        unreadable += read.count(None) + rows.where(F.col("end").isNull()).count()
+    return truths.counts(truth, found[0], found[1], delay, windows) | {"unreadable": unreadable}
 
 
 def _delay(settings: Settings, version: str) -> int:

@@ -15,6 +15,9 @@ WindowBounds = tuple[int, int]
 
 FIELDS = {"id": str, "kind": str, "category": str, "from": str, "to": str | None, "hosts": list, "series": list}
 
+# What is judged of a record of `novelties` or `incidents`.
+FINDING = {"id": str, "status": str, "kind": str, "start": int, "window_end": int}
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -74,6 +77,23 @@ def _problem(record: Any) -> str:
         except ValueError:
             return f"{text!r:.40} is not a time"
     return ""
+
+
+def finding(text: str) -> Mapping[str, Any] | None:
+    """A record of `novelties` or `incidents` as it is judged; None for text that is no JSON, or lacks what is judged."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in FINDING.items()):
+        return None
+    series = found.get("series")
+    listed = [series] if isinstance(series, str) else series
+    if not isinstance(listed, list):
+        return None
+    names = [one.get("series") if isinstance(one, dict) else one for one in listed]
+    hosts = found["hosts"] if "hosts" in found else [found.get("host")]
+    return found if _is_names(names) and _is_names(hosts) else None
 
 
 def counts(

@@ -206,8 +206,10 @@ def test_truth_judges_each_version_on_the_windows_that_both_have(spark: SparkSes
     truth = Truth(frozenset("ab"), ({**fault, "series": []}, {**early, "series": []}))
     empty: list[Record] = []
     left = results(spark, "l", empty, [*watermarks(range(1, 9)), event("l", 4, "a")], [incident("l", 4, ["a"])])
-    right = results(spark, "r", empty, watermarks(range(1, 9)), [incident("r", 5, ["b"])])
+    junk: list[Record | str] = ["not a record", {"window_end": at(4)}, {**event("r", 4, "a"), "host": None}]
+    right = results(spark, "r", empty, [*watermarks(range(1, 9)), *junk], [incident("r", 5, ["b"])])
     found = compare(left, right, truth=truth, delays=(15_000, 15_000))["truth"]
+    assert (found["left"].pop("unreadable"), found["right"].pop("unreadable")) == (0, len(junk))
     nothing = {"changes": 0, "changes_announced": 0, "faults": 1}
     assert found["left"] == {**nothing, "found": 1, "missed": 0, "false_alarms": 0, "median_seconds_to_detect": 35.0}
     assert found["right"] == {**nothing, "found": 0, "missed": 1, "false_alarms": 1, "median_seconds_to_detect": None}

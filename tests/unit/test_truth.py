@@ -10,7 +10,7 @@ import pytest
 
 from app.simulator.ground_truth import iso
 from pipelines.errors import InputError
-from replay.compare.ground_truth import Truth, counts, read
+from replay.compare.ground_truth import Truth, counts, finding, read
 
 T = 1_700_000_000_000
 MINUTE = 60_000
@@ -104,3 +104,26 @@ def test_a_file_that_is_no_truth_is_refused_in_one_line(tmp_path: Path, text: st
 def test_a_truth_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^truth .*missing\.json: No such file or directory; wanted [^\n]+$"):
         read(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_one"),
+    [
+        ({}, True),
+        ({"series": [{"series": "gauge/a//cpu", "share": 1.0}], "hosts": ["a"]}, True),
+        ({"host": None}, False),
+        ({"hosts": "a"}, False),
+        ({"series": None}, False),
+        ({"series": [{"share": 1.0}]}, False),
+        ({"start": "noon"}, False),
+        ({"window_end": None}, False),
+    ],
+)
+def test_a_record_that_lacks_what_is_judged_is_no_finding(changed: dict[str, Any], is_one: bool) -> None:
+    record = event("a", 101) | changed
+    assert finding(json.dumps(record)) == (record if is_one else None)
+
+
+@pytest.mark.parametrize("text", ["", "not JSON", "5", "[]", "null", "{'window_end': 5}", "[" * 100_000])
+def test_what_is_no_record_is_no_finding(text: str) -> None:
+    assert finding(text) is None
