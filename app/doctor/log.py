@@ -28,6 +28,15 @@ AHEAD_MS = 5_000
 HOUR_MS = 3_600_000
 SAFE_HOURS = 24
 NEEDED = {"READ", "WRITE", "DESCRIBE"}
+# Settings of a topic of which more is known than whether they are as the topic is created; any other is compared as it is.
+LOOKED_AT = {
+    "message.timestamp.type",
+    "cleanup.policy",
+    "retention.ms",
+    "max.message.bytes",
+    "min.compaction.lag.ms",
+    "min.insync.replicas",
+}
 KEPT_BY = ("cleanup.policy", "min.compaction.lag.ms", "retention.ms", "segment.ms")
 
 
@@ -213,6 +222,11 @@ def map_settings(settings: Settings, check: str, topic: Topic, config: Mapping[s
                     alter_command(settings, topic.name, f"{name}={topic.config[name]}"),
                 )
             )
+    for name in sorted(topic.config.keys() - LOOKED_AT):
+        have, want = config.get(name), topic.config[name]
+        if have not in (None, want):
+            advice = alter_command(settings, topic.name, f"{name}={want}")
+            found.append(warning(check, f"{name} {have}", want, advice))
     found += longer_retention(settings, check, topic, config)
     most = limit(config.get("retention.bytes"))
     if most is not None and most != float("inf"):

@@ -235,6 +235,7 @@ def test_a_topic_as_it_should_be(settings: Settings) -> None:
         ({"config": {"retention.ms": str(500 * HOUR)}}, Status.WARNING),
         ({"config": {"retention.bytes": "1000"}}, Status.WARNING),
         ({"config": {"max.message.bytes": "1000"}}, Status.DANGER),
+        ({"config": {"compression.type": "gzip"}}, Status.WARNING),
         ({"config": {"min.insync.replicas": "1"}}, Status.WARNING),
         ({"config": {"min.insync.replicas": "4"}}, Status.DANGER),
         ({"config": {"unclean.leader.election.enable": "true"}}, Status.DANGER),
@@ -253,6 +254,15 @@ def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_da
     config = rules.config | {"min.compaction.lag.ms": "0"}
     found = log.topic_findings(settings, rules, TopicState((partition(),), config, rights=None))
     assert ("min.compaction.lag.ms 0", Status.DANGER) in [(one.found, one.status) for one in found]
+
+
+def test_each_setting_that_a_topic_is_created_with_is_compared(settings: Settings) -> None:
+    """Such as `segment.ms` of rules: of a segment that is written to for a year nothing is compacted for a year."""
+    for topic in wanted(settings):
+        for name in topic.config:
+            config = topic.config | {name: "1"}
+            found = log.topic_findings(settings, topic, TopicState((partition(),), config, rights=None))
+            assert any(one.found.startswith(f"{name} 1") for one in found), (topic.name, name)
 
 
 @pytest.mark.parametrize("kind", INPUTS)
