@@ -290,7 +290,8 @@ class Rule:
             raise ValueError(msg)
         endless = begin == -float("inf") or end == float("inf")
         if (self.planned or self.dont_learn) and endless and not self.calendar:
-            msg = "planned and dont_learn without an end would never learn; wanted since and until, or days and hours"
+            lacking = " and ".join(name for name in ("since", "until") if getattr(self, name) is None)
+            msg = f"planned and dont_learn without {lacking} would never learn; wanted both since and until, or days or hours"
             raise ValueError(msg)
         if self.reset is not None and (self.calendar or begin != -float("inf") or end != float("inf")):
             msg = "reset is at an instant of its own; wanted a rule without since, until, days and hours"
