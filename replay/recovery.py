@@ -96,6 +96,7 @@ class RecoveryPlan:
     `losses`         what cannot be brought back.
     `unreadable`     files of settings that are moved aside.
     `configuration`  what the version began with, where the file of it is among them; None where nothing else says so.
+    `other_rules`    whether the topic `rules` is another one than the version knew the rules of beforehand.
     """
 
     problems: tuple[str, ...] = ()
@@ -106,6 +107,7 @@ class RecoveryPlan:
     losses: tuple[Loss, ...] = ()
     unreadable: tuple[Path, ...] = ()
     configuration: Mapping[str, Any] | None = None
+    other_rules: bool = False
 
     @property
     def steps(self) -> list[str]:
@@ -115,6 +117,10 @@ class RecoveryPlan:
             f"mend the checkpoint of {job}: {len(damage.aside)} files are moved aside"
             for job, damage in self.mend.items()
         ]
+        if self.other_rules:
+            found.append(
+                "let all records of the topic of rules count: the version knew those of another topic beforehand"
+            )
         if self.take:
             found.append("take a savepoint of the state as it is")
         if self.take or self.start is not None:
@@ -190,6 +196,12 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     problems += [change.sentence for change in log.changes]
     gaps = gaps_of({job: path for job, path in jobs.items() if job not in damages}, settings)
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
+    first, rules = rules_from(settings), (settings.topic(topics.RULES), 0)
+    held = log.held.get(rules)
+    other_rules = first > (0 if held is None else held.ends)
+    if other_rules:
+        problems.append(data_loss.describe_other_rules(settings, first, 0 if held is None else held.ends))
+    other_rules |= any(first and change.topic == rules[0] and change.end < first for change in log.changes)
     if start_position.interrupted(settings):
         problems.append("an earlier `kappa recover`, or a start after a savepoint, was interrupted")
     index_topics = {
@@ -211,7 +223,12 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
         or (no_checkpoint and starts)
     ):
         return RecoveryPlan(
-            tuple(problems), mend, reset_index=reset, unreadable=unreadable, configuration=configuration
+            tuple(problems),
+            mend,
+            reset_index=reset,
+            unreadable=unreadable,
+            configuration=configuration,
+            other_rules=other_rules,
         )
     if no_checkpoint and not problems:
         problems.append(f"version {settings.version} has no checkpoints, but savepoints")
@@ -220,7 +237,14 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     losses = (*losses, *lost_after_reading(settings, log.changes))
     # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
     mend = mend if start is None else {}
-    return RecoveryPlan(tuple(problems), mend, start, start is None, reset, losses, unreadable, configuration)
+    return RecoveryPlan(
+        tuple(problems), mend, start, start is None, reset, losses, unreadable, configuration, other_rules
+    )
+
+
+def rules_from(settings: Settings) -> int:
+    """The offset in the topic of rules from which records count, as the version began with it."""
+    return int(object_of(settings.configuration_file).get("control", {}).get("rules_from", 0))
 
 
 def checkpoints_of(settings: Settings) -> dict[str, Path]:
@@ -307,7 +331,13 @@ def wanted_configuration(settings: Settings, elsewhere: Path | None = None) -> d
     if not kept and settings.configuration_file.exists():
         kept = configuration_elsewhere(settings, elsewhere) or {}
     kept = kept or configuration_of(settings)
-    return {part: kept.get(part) for part in SAME}
+    return compared_parts(kept)
+
+
+def compared_parts(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a configuration, what the state and results depend on; from where rules of the log count is about a topic that may be gone."""
+    control = {key: value for key, value in configuration.get("control", {}).items() if key != "rules_from"}
+    return {part: configuration.get(part) for part in SAME} | {"control": control}
 
 
 def configuration_elsewhere(settings: Settings, elsewhere: Path | None) -> dict[str, Any] | None:
@@ -341,7 +371,7 @@ def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start
     try:
         manifest = savepoint_format.read_manifest(folder)
         start_position.check_savepoint(settings, folder)
-        same = {part: manifest["configuration"].get(part) for part in SAME} == dict(wanted)
+        same = compared_parts(manifest["configuration"]) == dict(wanted)
         own = manifest["version"] == settings.version or folder.parent == start_position.checkpoint_home(settings)
         if not (same and own):
             return None
@@ -490,6 +520,10 @@ def recover(
             move_aside(settings, file, what.configuration, report)
         for job, damage in what.mend.items():
             checkpoint_damage.mend(job, settings.version, damage, report)
+        if what.other_rules:
+            kept = object_of(settings.configuration_file)
+            control = {key: value for key, value in kept["control"].items() if key != "rules_from"}
+            write_json_durably(settings.configuration_file, {**kept, "control": control})
         start = what.start
         folder = start.folder if start is not None else None
         if what.take:
@@ -500,8 +534,8 @@ def recover(
                 data_loss.record_loss(settings, loss.topic, loss.partition, loss.since_ms, loss.sentence)
             aside = start_position.set_back(settings, folder, configuration_to_restore(settings, folder))
         if what.reset_index:
-            kept = start_position.set_aside(settings, ["index"])
-            aside = aside or kept
+            index_aside = start_position.set_aside(settings, ["index"])
+            aside = aside or index_aside
     if aside is not None:
         report(f"what was there is in {aside}")
     return {**what.record(), "done": True, "aside": None if aside is None else str(aside)}

@@ -154,6 +154,7 @@ def check_before_start(
         Kafka does not answer.
     """
     refuse_changed_log(settings)
+    refuse_other_rules(settings)
     progress = {job: consumed_offsets(path) for job, path in jobs.items()}
     begun = {job: found for job, found in progress.items() if found is not None}
     if not begun:
@@ -180,6 +181,26 @@ def check_before_start(
 def refuse_changed_log(settings: Settings) -> None:
     """Raise DeterminismViolation where a topic is not what it was when the version's jobs ran."""
     refuse(settings, log_marks.changes_since(settings, log_marks.read_marks(settings)))
+
+
+def refuse_other_rules(settings: Settings) -> None:
+    """Raise DeterminismViolation where the topic of rules ends before those that the version knew beforehand: new ones would not count."""
+    first, part = settings.control.rules_from, (settings.topic(topics.RULES), 0)
+    if not first:
+        return
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, [part]).get(part)
+    ends = 0 if held is None else held.ends
+    if ends < first:
+        raise DeterminismViolation(describe_other_rules(settings, first, ends))
+
+
+def describe_other_rules(settings: Settings, first: int, ends: int) -> str:
+    """One sentence about a topic of rules that is not the one whose rules a version knew beforehand."""
+    return (
+        f"topic {settings.topic(topics.RULES)} ends at offset {ends}, version {settings.version} knew its rules up to {first} beforehand: it was "
+        "made again, and none of its rules would count; `kappa recover` lets them count from its beginning"
+    )
 
 
 def refuse(settings: Settings, changes: Sequence[LogChange]) -> None:

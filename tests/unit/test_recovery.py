@@ -11,7 +11,7 @@ import pytest
 from support.small_savepoints import save, without_broker
 
 from app.core.atomic_files import read_json_object, write_json_durably
-from app.core.settings import Settings
+from app.core.settings import ControlSettings, Settings
 from app.kafka import data_loss, log_marks
 from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import OffsetRange
@@ -344,3 +344,35 @@ def test_where_nothing_says_what_a_version_began_with_that_is_among_the_steps(to
     assert "the settings" in what.steps[0]
     recover(torn, what, nothing_taken)
     assert read_pinned(torn) is None
+
+
+# --- a topic of rules that was made again
+
+
+@pytest.mark.parametrize(
+    ("ends", "changes", "again"),
+    [
+        (40, [], False),
+        (39, [], True),  # with the rules that it had an offset of 40 would be its end
+        (90, [LogChange("rules")], True),
+        (90, [LogChange("rules", 0, 60, 39)], True),
+        (90, [LogChange("rules", 0, 60, 50)], False),
+        (90, [LogChange("logs")], False),
+    ],
+)
+def test_the_rules_of_a_topic_that_was_made_again_count_from_its_beginning(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, ends: int, changes: list[LogChange], again: bool
+) -> None:
+    """A version that knew rules beforehand leaves out records up to the offset at which it was made: of the new topic that is all for long."""
+    own = settings.model_copy(update={"version": "v2", "control": ControlSettings(rules_from=40)})
+    without_broker(monkeypatch, own)
+    pin_configuration(own)
+    held = {("rules", 0): OffsetRange(0, ends)}
+    monkeypatch.setattr(recovery, "log_state", lambda *_: LogState(held, tuple(changes), lambda _: []))
+    monkeypatch.setattr(recovery, "gaps_of", lambda *_: {})
+    what = recovery.plan(own)
+    assert what.other_rules is again and (not again or what.problems)
+    if not changes:  # else the recorder of losses needs a broker
+        recover(own, what, lambda *_: own.home)
+        kept = read_pinned(own)
+        assert kept is not None and ("rules_from" in kept["control"]) is not again
