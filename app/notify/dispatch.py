@@ -99,7 +99,7 @@ class Dispatch:
             self._take_incident(read.incident, read)
 
     def _take_incident(self, incident: ReadIncident, read: Read) -> None:
-        """Queue what is due after a record of an incident. One that is over ends under the key of before its version served, too."""
+        """Queue what is due after a record of an incident. One that is over ends under the keys of before its version served, and since, too."""
         is_over, serves = incident.status == "close", read.key == incident.id
         keys = [read.key, key_beside(incident)] if is_over and serves else [read.key]
         if not is_over:
@@ -108,8 +108,12 @@ class Dispatch:
             self.escalation.over(key)
         with self._lock:
             steps = [(key, step) for key in keys for step in self._plan.steps(incident, key, opens=read.news)]
+            ended = self._plan.ends(incident, incident.id) if is_over and not serves else []
+            steps += [(incident.id, step) for step in ended]
             opening = [step.channel for _, step in steps if step.status == "open"]
             ends = self.early.incident(incident, read.key, opening) if serves else []
+        if ended:
+            self.escalation.over(incident.id)
         for thread in ends:
             self._end_alarm(thread, read.place)
         for key, step in steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.notify.incident import ReadIncident
 from app.notify.routes import RoutedChannel, Routes
@@ -14,7 +14,7 @@ MOST_KNOWN = 200_000
 
 @dataclass(frozen=True)
 class KnownDelivery:
-    """What a channel has been notified of an incident, or will have been when its queue is empty."""
+    """What a channel has been notified of an incident, or will have been when its queue is empty; `version` has published the last record of it."""
 
     status: str
     rank: int
@@ -59,9 +59,21 @@ class NotificationPlan:
                 continue  # it was there when this incident opened
             before = self._known.get((channel, key))
             status = step(before, incident, adopts=channel in self._resending)
+            if status is None and before is not None and before.status != "close":
+                self._known[channel, key] = replace(before, version=incident.version)
             if status is not None:
                 self._note(channel, key, KnownDelivery(status, incident.rank, incident.version, one.why))
                 yield Step(channel, status, one.why)
+
+    def ends(self, incident: ReadIncident, key: str) -> list[Step]:
+        """An incident is over in a version that no longer serves: what is due for channels that know `key` from when it did, and from no other."""
+        found = []
+        for channel in sorted(self._channels.get(key, ())):
+            known = self._known[channel, key]
+            if known.status != "close" and known.version == incident.version:
+                self._note(channel, key, replace(known, status="close"))
+                found.append(Step(channel, "close", known.why))
+        return [one for one in found if one.channel in self._routes.notify.channels]
 
     def not_notified(self, channel: str, key: str) -> None:
         """A channel could not be notified that an incident opens: a later record of it may open it."""

@@ -162,6 +162,35 @@ def test_an_incident_ends_under_the_key_by_which_channels_know_it_from_before_it
     assert own.called(20) == {"chat"}, "what is over is not escalated"
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_incident_ends_under_the_key_by_which_channels_know_it_from_when_its_version_served(
+    tmp_path: Path, goes_on: bool
+) -> None:
+    """Of a version that `notify.versions` names, after a rollback or promotion; what goes on in the version that serves now does not end."""
+    own = Channels(tmp_path, CRITICAL, chat="alertmanager")
+    opened_then, over = (incident(1, status, version="v2", severity="critical") for status in ("open", "close"))
+    own.dispatch.take(Read(PLACE, opened_then, opened_then.id))
+    if goes_on:
+        own.dispatch.take(Read(PLACE, incident(1, "update", severity="critical"), incident(1).id, news=False))
+    own.dispatch.take(Read(PLACE, over, key_beside(over)))
+    closed = [one.note.key for one in own.queued("chat") if one.note.status == "close"]
+    assert closed == ([] if goes_on else [over.id])
+    assert ("pager" in own.called(20)) is goes_on
+
+
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager"])
+def test_a_version_that_goes_on_with_an_incident_keeps_it_open_for_channels_of_all_kinds(
+    tmp_path: Path, kind: str
+) -> None:
+    own = Channels(tmp_path, chat=kind)
+    own.dispatch.take(Read(PLACE, incident(1, version="v2"), incident(1).id))
+    own.dispatch.take(Read(PLACE, incident(1, "update"), incident(1).id, news=False))
+    own.dispatch.take(Read(PLACE, incident(1, "close", version="v2"), f"{incident(1).id}-v2"))
+    assert {one.note.status for one in own.queued("chat")} == {"open"}
+    own.take(incident(1, "close"))
+    assert own.queued("chat")[-1].note.status == "close"
+
+
 @pytest.mark.parametrize("status", ["open", "close"])
 def test_of_what_a_version_published_before_it_served_only_what_channels_know_goes_on(
     tmp_path: Path, status: str
