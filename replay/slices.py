@@ -272,6 +272,19 @@ def complete_after(settings: Settings, begins: Offsets) -> int | None:
     return next_window_end(windowing, max(first.values()) + early + 1)
 
 
+def begins_apart(settings: Settings, whole: Slice) -> int:
+    """By how much the first records of metrics and logs that are read lie apart in time, between partitions, ms."""
+    few = {settings.topic(kind) for kind in FEW}
+    begins = {
+        TopicPartition(*key): begin
+        for key, begin in sorted(whole.begins.items())
+        if key[0] not in few and begin < whole.ends[key]
+    }
+    with open_consumer(settings) as consumer:
+        first = first_timestamps(consumer, list(begins), begins).values()
+    return max(first, default=0) - min(first, default=0)
+
+
 def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
     """Cut a run into slices of about `records` records, each of which can be repeated on its own."""
     windowing = settings.windowing

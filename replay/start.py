@@ -10,14 +10,19 @@ from typing import Any
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
+from app.core.timestamps import iso
 from app.runtime import machine_code
 from app.runtime.run import index_to_end
 from app.runtime.spark import own_session
 from app.versions import locks, replay_manifest
+from models.core.wording import duration
 from pipelines.errors import InputError
+from pipelines.windowing import MILLIS
 from replay import input_lateness, run
 from replay.run import OnProgress, ReplayPlan
-from replay.slices import RequestedRange
+from replay.slices import RequestedRange, begins_apart
+
+MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,23 @@ def planned(settings: Settings, request: ReplayRequest, report: Report = silent)
         report(f"late records are up to {found.settings.windowing.lateness_seconds} s late")
     else:
         found = run.plan(settings, request.range, request.savepoint)
+    report_uneven_beginning(found, report)
     if found.unreadable is not None and not request.index:
         raise InputError(found.unreadable)
     return found
+
+
+def report_uneven_beginning(found: ReplayPlan, report: Report) -> None:
+    """Say so where partitions begin so far apart that hosts of those which begin later are taken for new ones."""
+    whole_after = found.manifest.complete_after
+    if found.earlier is not None or whole_after is None:
+        return
+    apart, grace = begins_apart(found.settings, found.whole), found.settings.detection.grace_minutes * MINUTE_MS
+    if apart > grace:
+        report(
+            f"retention has cut partitions up to {duration(apart / MILLIS)} apart: hosts whose records begin later are reported as new, "
+            f"unless the replay begins where the log is whole, --from-time {iso(whole_after)}"
+        )
 
 
 def start(

@@ -11,6 +11,7 @@ import pytest
 
 from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
+from app.core.timestamps import iso
 from app.kafka.offset_ranges import OffsetRange
 from app.versions import locks, replay_manifest, start_position
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
@@ -18,7 +19,9 @@ from app.versions.serving import Serving
 from pipelines.errors import InputError
 from replay import promote, slices
 from replay.promote import HandoverWatch, PromotionPlan, covers_from
+from replay.run import ReplayPlan
 from replay.slices import complete_after
+from replay.start import report_uneven_beginning
 
 START = 1_767_571_200_000  # the append time of offset 0; each offset is a second later
 DAY = 86_400_000
@@ -132,3 +135,18 @@ def test_a_partition_of_which_nothing_can_be_read_is_named(settings: Settings, m
     monkeypatch.setattr(slices, "first_timestamps", lambda *_: {})
     with pytest.raises(InputError, match=r"logs/0: nothing from offset 90000 on"):
         promote.covers_from(settings, replayed(PARTS))
+
+
+@pytest.mark.parametrize("minutes", [20, 40])
+def test_a_replay_says_where_partitions_begin_farther_apart_than_new_hosts_are_excused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    """Retention deletes whole segments: of a quiet partition days later than of a busy one."""
+    begins = {("telemetry", 0): 500_000, ("logs", 0): 500_000 + 60 * minutes, ("rules", 0): 0}
+    log(monkeypatch, begins)
+    whole_after = complete_from(500_000 + 60 * minutes)
+    manifest = dataclasses.replace(replayed(begins), complete_after=whole_after)
+    lines: list[str] = []
+    report_uneven_beginning(ReplayPlan(settings, None, manifest, None), lines.append)
+    assert len(lines) == (minutes > settings.detection.grace_minutes)
+    assert all("40 min apart" in line and f"--from-time {iso(whole_after)}" in line for line in lines)
