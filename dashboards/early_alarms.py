@@ -28,12 +28,12 @@ def show(found: EarlySummary, view: View) -> None:
 
 def in_figures(found: EarlySummary, view: View) -> str:
     """What became of the alarms of the time, in a sentence."""
-    waiting = f"{plural(found.waiting.total, 'alarm')} not settled yet."
+    waiting = f"{plural(found.waiting.total, 'alarm')} raised in the last {view.words} and not settled yet."
     if found.share is None:
         return waiting
     settled = found.confirmed + found.withdrawn
     won = "" if found.won is None else f", a median of {found.won:.0f} s before the incident"
-    return f"{waiting} Of {settled:,} that were settled in the last {view.words} {found.share:.0%} were confirmed{won}."
+    return f"{waiting} Of {settled:,} raised and settled in that time {found.share:.0%} were confirmed{won}."
 
 
 def show_first(first: FirstSeen | None, view: View) -> None:

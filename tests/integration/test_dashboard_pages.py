@@ -488,7 +488,7 @@ def test_early_alarms_are_provisional_and_an_incident_says_when_it_was_first_see
     documents.write()
     shown = words(opened("overview"))
     assert (
-        "1 alarm not settled yet. Of 2 that were settled" in shown
+        "1 alarm raised in the last 1 h and not settled yet. Of 2 raised and settled in that time" in shown
         and "50% were confirmed, a median of 27 s before" in shown
     )
     assert ":orange-badge[provisional]" in shown and "0.97, above 0.9" in shown

@@ -15,11 +15,12 @@ from streamlit.testing.v1 import AppTest
 from support.markdown import as_read
 
 from dashboards import early_alarms
-from dashboards.chrome import DEFAULT_RANGE, RANGES, listed_versions
+from dashboards.chrome import DEFAULT_RANGE, RANGES, View, listed_versions
 from dashboards.evidence import episode_of
 from dashboards.incident import since_when
 from dashboards.navigation import PAGES
 from dashboards.queries import Connection, QueryError, judged_until, span_of
+from dashboards.queries.early import EarlySummary
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.incident import of_document
 from dashboards.words import clock, how_often, in_words, plural, some
@@ -422,3 +423,12 @@ def test_a_series_of_an_incident_is_explained_by_the_episode_that_its_reason_is_
     assert episode_of({**found, "reason": "an unusual level"}, episodes)["kind"] == "anomaly"
     assert episode_of({**found, "reason": "another"}, episodes)["score"] == 60.0
     assert episode_of({**found, "series": "gauge/c//cpu"}, episodes) is None
+
+
+def test_early_alarms_say_of_which_time_they_are() -> None:
+    """Those that wait for longer than the page's range, because the jobs are behind, are not among them."""
+    view = View("live", ["live"], "6h", ZoneInfo("UTC"), None)
+    found = early_alarms.in_figures(EarlySummary(confirmed=3, withdrawn=1), view)
+    assert found.startswith(
+        "0 alarms raised in the last 6 h and not settled yet. Of 4 raised and settled in that time 75%"
+    )
