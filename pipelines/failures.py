@@ -11,7 +11,7 @@ from py4j.protocol import Py4JNetworkError
 
 from models.core.state_format import OtherFormat
 from pipelines import errors
-from pipelines.errors import CheckpointLost, KappaError, OfAnotherRelease
+from pipelines.errors import CheckpointLost, InputError, KappaError, OfAnotherRelease
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
 RAISED = re.compile(r"^[ \t]{0,200}(?:\w{1,100}: ){0,10}pipelines\.errors\.(\w+): (.+)$", re.M)
@@ -29,6 +29,9 @@ MOST_CHARACTERS = 300
 ABSENT = re.compile(
     r"org\.apache\.kafka\.common\.errors\."
     r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|CoordinatorNotAvailable)Exception"
+)
+REFUSED = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(\w{0,30}AuthorizationException|S(?:asl|sl)AuthenticationException): (.+)"
 )
 DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
 
@@ -66,6 +69,17 @@ def of_ours(error: BaseException) -> KappaError | None:
     if not (isinstance(kind, type) and issubclass(kind, KappaError)):
         return None
     return kind(found[2].strip())
+
+
+def refused_by_kafka(error: BaseException) -> InputError | None:
+    """What Kafka refuses its clients in Java, a right or a sign-in, in one line; None for any other error."""
+    found = REFUSED.search(str(error))
+    if found is None:
+        return None
+    return InputError(
+        f"Kafka does not permit it ({found[1]}: {found[2].strip()[:MOST_CHARACTERS]}): give this user the right, see `kappa topics acls`, or "
+        "check kafka.sasl_* and kafka.ssl_*"
+    )
 
 
 def is_of_a_planning_worker(error: BaseException) -> bool:

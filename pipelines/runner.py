@@ -423,7 +423,7 @@ class Runner:
     def check(self, query: StreamingQuery) -> None:
         """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again, and handed on first."""
         error = query.exception()
-        ours = None if error is None else failures.of_ours(error)
+        ours = None if error is None else failures.of_ours(error) or failures.refused_by_kafka(error)
         if ours is None and self.dropped_by_watermark:
             ours = dropped_rows(query.name, self.dropped_by_watermark)
         if error is not None and failures.is_of_another_release(error):
