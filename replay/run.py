@@ -35,7 +35,7 @@ from app.versions.replay_manifest import (
     state_folder,
 )
 from pipelines import failures
-from pipelines.errors import DeterminismViolation, InputError, KappaError
+from pipelines.errors import DeterminismViolation, InputError, KappaError, OfAnotherRelease
 from pipelines.state import savepoint_format
 from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
@@ -158,6 +158,7 @@ def plan(
     )
     if earlier is not None:
         earlier.check_same_run(manifest)
+        check_same_release(earlier)
         check_same_log(settings, earlier)
     return ReplayPlan(settings, savepoint, manifest, earlier)
 
@@ -195,6 +196,7 @@ def asked_again(
     earlier.check_same_run(again)
     unreadable = None
     try:
+        check_same_release(earlier)
         check_same_log(settings, earlier)
         check_readable(settings, earlier.left)
     except InputError as error:
@@ -219,6 +221,17 @@ def log_up_to(settings: Settings, whole: Slice) -> LogMarks:
         )
         for topic in names
     }
+
+
+def check_same_release(earlier: ReplayManifest) -> None:
+    """Raise OfAnotherRelease where one whose states have other formats has begun a replay: this one comes to other results."""
+    why = savepoint_format.other_format(earlier.state_formats)
+    if why is not None:
+        msg = (
+            f"replay: version {earlier.version} was begun by another release ({why}), and this one would come to other results; go on with that "
+            f"one, or use another --version, or `kappa replay drop {earlier.version}`"
+        )
+        raise OfAnotherRelease(msg)
 
 
 def check_same_log(settings: Settings, earlier: ReplayManifest) -> None:

@@ -84,11 +84,8 @@ def check_begin(settings: Settings) -> None:
     Without it, a release that the version is not of would write windows of `statistics` until `detect` reads its state.
     """
     manifest = read_json_object(settings.checkpoint("begin") / savepoint_format.MANIFEST)
-    found = {} if manifest is None else manifest.get("formats") or {}
-    differing = [name for name, wanted in savepoint_format.FORMATS.items() if found.get(name, wanted) != wanted]
-    if differing:
-        name = differing[0]
-        why = f"state of {name} has format {found[name]}; wanted {savepoint_format.FORMATS[name]}"
+    why = savepoint_format.other_format({} if manifest is None else manifest.get("formats") or {})
+    if why is not None:
         what = f"what version {settings.version} began with"
         raise of_another_release(what, why)
 

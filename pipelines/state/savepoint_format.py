@@ -99,6 +99,14 @@ def check_format(name: str, manifest: Any) -> None:
     raise OfAnotherRelease(msg)
 
 
+def other_format(found: Mapping[str, Any]) -> str | None:
+    """Which of the formats of states that somebody has written, by name as in `FORMATS`, is another one than today, in words."""
+    for name, wanted in FORMATS.items():
+        if found.get(name, wanted) != wanted:
+            return f"state of {name} has format {found[name]}; wanted {wanted}"
+    return None
+
+
 def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
     """The model of a shard, byte for byte as it was written.
 

@@ -26,7 +26,7 @@ from app.versions.start_position import check_savepoint
 from models.core.parameters import DetectorParameters
 from models.incidents.parameters import CorrelationParameters
 from models.rules.rule import rules_of
-from pipelines.errors import InputError
+from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.state import savepoint_format
 from pipelines.windowing import WindowingConfig
 from replay import run
@@ -47,7 +47,7 @@ def manifest_of(settings: Settings) -> ReplayManifest:
     return ReplayManifest(
         version=settings.version,
         code_version="0.1.0",
-        state_formats={"models": 1},
+        state_formats=savepoint_format.FORMATS,
         configuration=configuration_of(settings),
         topics={"telemetry": "telemetry", "logs": "logs"},
         savepoint=SavepointReference("before", "ab12", 5_000),
@@ -383,3 +383,33 @@ def test_a_new_replay_does_not_begin_from_what_one_that_never_began_has_linked(t
     assert again is not None
     assert savepoint_format.read_manifest(again)["name"] == "b"
     assert run.kept_savepoint(settings, None, new=True) is None
+
+
+@pytest.mark.parametrize("results", [0, 1, 2])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_replay_of_another_release_is_not_gone_on_with_and_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: int, indexed: bool
+) -> None:
+    """Part of its results would be of one release, part of the other. The documents of a complete one can be written all the same."""
+    settings, requested = Settings(home=tmp_path, version="again"), RequestedRange(asked_ms=0)
+    for check in ("check_same_log", "check_readable", "check_new"):
+        monkeypatch.setattr(run, check, lambda *_: None)
+    made = replace(
+        manifest_of(settings),
+        topics=input_topics(settings),
+        savepoint=None,
+        asked=requested.record(include_late=False),
+        results=(RESULT,) * results,
+        indexed=indexed,
+    )
+    replay_manifest.write(settings, made)
+    assert run.plan(settings, requested).unreadable is None
+    replay_manifest.write(settings, replace(made, state_formats=savepoint_format.FORMATS | {"models": 1}))
+    if results == len(made.slices) and not indexed:
+        found = run.plan(settings, requested).unreadable
+        assert found is not None and "state of models has format 1; wanted" in found
+        return
+    with pytest.raises(
+        OfAnotherRelease, match=r"again was begun by another release \(state of models .*`kappa replay drop again`"
+    ):
+        run.plan(settings, requested)
