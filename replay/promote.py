@@ -140,6 +140,8 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     if version == old.version:
         return PromotionPlan(old, new, served, None, first=False)
     check_same(old, new)
+    if start_position.jobs_with_checkpoint(new):
+        start_position.check_release(new)
     check_reach(new, replayed)
     violations.check(new)
     return PromotionPlan(old, new, served, covers_from(new, replayed), first=first)

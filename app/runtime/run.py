@@ -156,7 +156,6 @@ def started_jobs(
     """
     checkpoints = selection.checkpoints(settings)
     health.runs(settings.version)
-    start_position.check_begin(settings)
     if "detect" in selection.names:
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
@@ -165,6 +164,8 @@ def started_jobs(
     changed_topics.adapt(settings, checkpoints, report)  # what is read no longer may be deleted
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
+    if not {*start_position.JOBS_WITH_STATE}.isdisjoint(selection.names):
+        start_position.check_release(settings)
     lost_checkpoints.warn_before_start(settings, checkpoints)
 
     def alive() -> None:

@@ -2,6 +2,7 @@
 
     home/checkpoints/VERSION/begin.json    which savepoint, the offsets from which each topic is read, and the configuration
     home/checkpoints/VERSION/begin/        the savepoint itself, so that dropping the other one harms nothing
+    home/checkpoints/VERSION/formats.json  of the states of the release that began the version
     home/checkpoints/VERSION/recovery.json only while a version is set back: no job starts before that has ended
 
 From a savepoint, the inputs are read from the first record that may belong to a window after it, and the pipeline's own
@@ -34,6 +35,7 @@ from pipelines.failures import of_another_release
 from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS
 
+FORMATS_FILE = "formats.json"
 LOG_MARKS = log_marks.FOLDER
 # What is about the log as it was, beside the checkpoints of jobs.
 NOTES = ("begin", "begin.json", LOG_MARKS, violations.FILE, data_loss.GAPS)
@@ -78,15 +80,22 @@ def start_position(settings: Settings) -> StartPosition | None:
     return StartPosition(folder, kept["watermark"], offsets)
 
 
-def check_begin(settings: Settings) -> None:
-    """Raise OfAnotherRelease where the version began after a savepoint whose states have other formats: so has its checkpoint.
+def check_release(settings: Settings) -> None:
+    """Raise OfAnotherRelease where a release whose states have other formats has begun the version; note those of this one where none has.
 
-    Without it, a release that the version is not of would write windows of `statistics` until `detect` reads its state.
+    Without it, jobs of this release would write windows of `statistics` until `detect` reads its state. Versions that were begun before formats were
+    noted are known by the savepoint that they began after, if they did.
     """
-    manifest = read_json_object(settings.checkpoint("begin") / savepoint_format.MANIFEST)
-    why = savepoint_format.other_format({} if manifest is None else manifest.get("formats") or {})
+    noted, begin = settings.checkpoint(FORMATS_FILE), settings.checkpoint("begin") / savepoint_format.MANIFEST
+    if not jobs_with_checkpoint(settings):
+        write_json_durably(noted, savepoint_format.FORMATS)
+        return
+    kept = (
+        read_json_object(noted, "remove it: it says which release began the version") or read_json_object(begin) or {}
+    )
+    why = savepoint_format.other_format(kept.get("formats") or kept)
     if why is not None:
-        what = f"what version {settings.version} began with"
+        what = f"version {settings.version}"
         raise of_another_release(what, why)
 
 

@@ -77,22 +77,30 @@ def test_a_recovery_that_was_interrupted_is_ended_with_the_same_savepoint(
     check_begins_after(settings, first.watermark)
 
 
-def test_a_version_that_began_with_states_of_another_release_is_refused_before_its_jobs_start(
-    settings: Settings, tmp_path: Path
+@pytest.mark.parametrize("by", ["its savepoint", "its first start"])
+def test_a_version_that_another_release_began_is_refused_before_its_jobs_start(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     """The layout of a savepoint may be another one: the version's checkpoints are past it."""
-    link_tree(save(tmp_path / "before", settings), settings.checkpoint("begin"))
-    start_position.check_begin(settings)
-    file = settings.checkpoint("begin") / savepoint_format.MANIFEST
-    manifest = json.loads(file.read_text())
-    file.unlink()
-    file.write_text(json.dumps(manifest | {"format": 99}))
-    start_position.check_begin(settings)
-    file.write_text(json.dumps(manifest | {"formats": manifest["formats"] | {"incidents": 99}}))
+    if by == "its savepoint":
+        link_tree(save(tmp_path / "before", settings), settings.checkpoint("begin"))
+    else:
+        start_position.set_aside(settings, JOBS)
+        start_position.check_release(settings)
+        for job in JOBS:
+            settings.checkpoint(job).mkdir(parents=True)
+    monkeypatch.setattr(savepoint_format, "FORMAT", 99)
+    start_position.check_release(settings)
+    monkeypatch.setitem(savepoint_format.FORMATS, "incidents", 99)
     with pytest.raises(
-        OfAnotherRelease, match=r"version v2 .*\(state of incidents has format 99; wanted \d+\): start that one"
+        OfAnotherRelease, match=r"version v2 was .*\(state of incidents has format \d+; wanted 99\): start that one"
     ):
-        start_position.check_begin(settings)
+        start_position.check_release(settings)
+    start_position.set_aside(settings, JOBS)
+    start_position.check_release(settings)  # a state that begins now is of this release
+    for job in JOBS:
+        settings.checkpoint(job).mkdir(parents=True)
+    start_position.check_release(settings)
 
 
 def test_a_folder_is_not_linked_to_itself(tmp_path: Path) -> None:
