@@ -40,14 +40,11 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
             "version live cannot be dropped: it serves, or served before the first promotion, and its results are shown"
         )
         raise InputError(msg)
-    served = serving.read(settings.home)
-    if version in served.versions:
-        does = "serves" if version == served.version else "served for a time, and its results of that time are shown"
-        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows when versions served"
-        raise InputError(msg)
+    check_never_served(settings)
     with ExitStack() as stack:
         if yes:
             stack.enter_context(locks.only_here(settings, [*jobs.NAMES, locks.REPLAY]))
+            check_never_served(settings)  # it may have been promoted meanwhile
         client = stack.enter_context(open_admin(settings))
         elastic = stack.enter_context(closing(elasticsearch_connection(settings).connect()))
         there = found(settings, client, elastic)
@@ -55,6 +52,15 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
         if yes:
             remove(there, client, elastic, version)
         return there
+
+
+def check_never_served(settings: Settings) -> None:
+    """Raise InputError for a version that serves or served."""
+    version, served = settings.version, serving.read(settings.home)
+    if version in served.versions:
+        does = "serves" if version == served.version else "served for a time, and its results of that time are shown"
+        msg = f"version {version} {does}; wanted one that never did: `kappa replay list` shows when versions served"
+        raise InputError(msg)
 
 
 def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) -> dict[str, list[str]]:

@@ -341,7 +341,8 @@ def take_over(
         followed = bool(locks.busy(what.old, jobs.NAMES))
         if what.first:
             after = None
-            switch(what, after)
+            with locks.only_here(what.new, [locks.REPLAY]):  # so that nobody drops it meanwhile
+                switch(what, after)
         else:
             after = caught_up(what, stopping, on_progress, report)
         seconds = round(time.monotonic() - began, 1)

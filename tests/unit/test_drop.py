@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.core.settings import Settings
-from app.versions import replay_manifest
+from app.versions import locks, replay_manifest, serving
 from app.versions.pinned_configuration import configuration_of, pin_configuration
 from app.versions.replay_manifest import ReplayManifest, Slice, SliceResult
+from app.versions.serving import Serving
 from pipelines.errors import InputError, ServiceUnavailable
 from replay import drop, other_homes, run
 from replay.savepoints import savepoint_folder
@@ -76,6 +79,23 @@ def test_a_version_of_which_not_all_could_be_dropped_is_dropped_by_the_same_comm
     drop.remove(there, kafka, elastic, "v2")
     assert kafka.deleted == ["scores.v2"]
     assert not any(folder.exists() for folder in folders)
+
+
+def test_a_version_that_is_promoted_while_another_operator_drops_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path, version="v2")
+    half_replayed(settings)
+
+    @contextmanager
+    def once_promoted(*_: object) -> Iterator[None]:
+        serving.write(tmp_path, Serving().then("v2", 10_000))
+        yield
+
+    monkeypatch.setattr(locks, "only_here", once_promoted)
+    with pytest.raises(InputError, match="version v2 serves; wanted one that never did"):
+        drop.drop(settings, yes=True)
+    assert replay_manifest.read(settings) is not None
 
 
 def test_savepoints_that_a_version_has_taken_by_itself_go_with_it(
