@@ -280,10 +280,11 @@ def unknown(spark: SparkSession, settings: Settings, series: str, host: str, kno
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
-    """The most similar names, the most similar first.
+    """The most similar names: those that go on where this one ends, or end where it goes on, the shortest first; then the most alike.
 
-    Comparing two names takes time with the product of their lengths, and senders choose them: those are compared that have most characters
-    in common, in any order, which takes time with their sum.
+    So a host's short name finds its long one, and a metric's name without labels those with labels. Comparing two names otherwise takes time
+    with the product of their lengths, and senders choose them: those are compared that have most characters in common, in any order, which
+    takes time with their sum.
     """
     compared = difflib.SequenceMatcher(b=name)
 
@@ -291,5 +292,12 @@ def nearest(name: str, known: Sequence[str]) -> list[str]:
         compared.set_seq1(one)
         return compared.quick_ratio() if compared.real_quick_ratio() >= LEAST_ALIKE else 0.0
 
+    longer = heapq.nsmallest(NEAREST, (one for one in known if goes_on(name, one) or goes_on(one, name)), key=len)
     likely = known if len(known) <= MOST_COMPARED else heapq.nlargest(MOST_COMPARED, known, key=in_common)
-    return difflib.get_close_matches(name, likely, NEAREST, cutoff=LEAST_ALIKE)
+    alike = difflib.get_close_matches(name, likely, NEAREST, cutoff=LEAST_ALIKE)
+    return list(dict.fromkeys([*longer, *alike]))[:NEAREST]
+
+
+def goes_on(short: str, long: str) -> bool:
+    """Whether a name is the other one with a further part, such as a domain or labels."""
+    return long.startswith(short) and not long[len(short) : len(short) + 1].isalnum()

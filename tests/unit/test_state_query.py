@@ -129,6 +129,17 @@ def test_a_name_that_cannot_be_one_says_what_is_wanted() -> None:
     assert state_query.host_in("gauge/a%2Fb/web/load") == "a%2Fb", "as extract hashes it"
 
 
+def test_a_short_name_of_a_host_finds_its_long_one_and_the_other_way() -> None:
+    long = [f"web-{number:03d}.eu-west.example.net" for number in range(300)]
+    assert state_query.nearest("web-017", [*long, "web-0171.example.net"])[0] == long[17]
+    assert state_query.nearest(long[17], ["web-01", "web-017", "db"])[0] == "web-017"
+
+
+def test_a_metric_without_its_labels_finds_those_with_labels() -> None:
+    disks = [f"gauge/web-1/web/disk.used{{device=sd{letter},mount=/a/long/way/down}}" for letter in "abcd"]
+    assert state_query.nearest("gauge/web-1/web/disk.used", [*disks, "gauge/web-1/web/disk.free"])[:2] == disks[:2]
+
+
 def test_the_nearest_names_are_the_most_alike_first() -> None:
     known = [f"gauge/web-1/web/load.{i}" for i in range(50)] + ["gauge/web-1/db/rows", "logs/web-1/web/info"]
     near = state_query.nearest("gauge/web-1/db/row", known)
