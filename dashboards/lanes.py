@@ -15,6 +15,8 @@ from dashboards.words import TIME_FORMAT, what
 LANE_PIXELS = 30
 LEAST_LANES = 4  # the axis' title needs so many
 AXES_PIXELS = 150
+LABEL_PIXELS = 260  # of a lane's name; a quarter of the window on a phone
+AXIS_PIXELS = LABEL_PIXELS + 40  # without it the title is drawn over names of more than 200 pixels
 COLUMNS = ("lane", "host", "kind", "from", "to", "began", "ended", "service", "what", "score", "reason")
 TOOLTIP = {
     "host": "host",
@@ -42,7 +44,13 @@ def swim_lanes(
         title=title or f"{lane}, the most surprising first",
         sort=list(names),
         scale={"padding": 0},
-        axis={"labelLimit": 260, "titlePadding": 24, "grid": True, "tickBand": "extent"},
+        axis={
+            "labelLimit": {"expr": f"clamp(windowSize()[0] / 4, 90, {LABEL_PIXELS})"},
+            "maxExtent": AXIS_PIXELS,
+            "titlePadding": 24,
+            "grid": True,
+            "tickBand": "extent",
+        },
     )
     x = time_axis("from", span, zone)
     bars = {"mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.75}, "encoding": {"x": x, "x2": {"field": "to"}}}

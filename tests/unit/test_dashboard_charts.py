@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dashboards.evidence import did, sentences
-from dashboards.lanes import drawn, swim_lanes
+from dashboards.lanes import LABEL_PIXELS, drawn, swim_lanes
 from dashboards.model_plot import model_plot, score_plot, with_gaps
 from dashboards.pipeline import REFUSED_COLOURS
 from dashboards.queries import NOVELTY, Span
@@ -75,6 +75,14 @@ def test_chart_is_a_valid_one_with_named_axes() -> None:
     assert bars["x"]["title"] == "event time (Europe/Berlin)"
     assert bars["x"]["scale"]["domain"] == [t.isoformat() for t in (HOUR.start, HOUR.end)]
     assert found.spec["encoding"]["y"]["sort"] == ["vm-1"]
+    assert is_valid(found)
+
+
+def test_the_title_of_lanes_has_room_beside_the_longest_name() -> None:
+    found = swim_lanes(ROWS, ["vm-1"], HOUR, ZoneInfo("Europe/Berlin"))
+    axis = found.spec["encoding"]["y"]["axis"]
+    assert axis["maxExtent"] >= LABEL_PIXELS + axis["titlePadding"], "Vega draws the title within 200 pixels else"
+    assert str(LABEL_PIXELS) in axis["labelLimit"]["expr"]
     assert is_valid(found)
 
 
