@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ from app.core.report import Report
 from app.core.secrets import is_secret
 from app.core.server_files import check_files
 from app.core.settings import DEFAULT_FILE, Settings, dotted_names, file_in_use, load, problems
-from models.core.series import parse
+from models.core.series import SERIES_KINDS, parse
 from models.core.wording import counted
 from models.rules.check import explain
 from pipelines.errors import InputError, ServiceUnavailable
@@ -81,10 +81,12 @@ def check_rules(
     print_line(
         f"the settings are valid: {file or f'no {DEFAULT_FILE} in this folder'}, the environment and the defaults"
     )
-    columns = ["rule", "does", "when", "series", "such as"]
-    print_table(
-        f"{counted(len(answer['rules']), 'rule')}, {answer['series']} series ({answer['from']})", columns, rows(answer)
-    )
+    if answer["rules"]:
+        columns = ["rule", "does", "when", "series", "such as"]
+        title = f"{counted(len(answer['rules']), 'rule')} of the settings, {answer['series']} series ({answer['from']})"
+        print_table(title, columns, rows(answer))
+    else:
+        print_line("no rules in the settings; `kappa rules list` shows those of the log")
     if answer["channels"]:
         print_line(
             f"channels that can be used: {', '.join(answer['channels'])}; `kappa notify test CHANNEL` sends a message"
@@ -186,12 +188,19 @@ def from_statistics(settings: Settings) -> KnownSeries:
         if not parts:
             msg = f"there is no topic {topic}"
             raise InputError(msg)
-        found: KnownSeries = {}
-        for key, value in newest(consumer, parts):
-            name = key.decode()
-            text = json.loads(value).get("template") if name.startswith("template/") else None
+        return series_of(newest(consumer, parts))
+
+
+def series_of(records: Iterable[tuple[bytes, bytes]]) -> KnownSeries:
+    """Series among records of `statistics`, which also has labels, changes, rules and what is over a limit."""
+    found: KnownSeries = {}
+    for key, value in records:
+        name = key.decode()
+        kind = name.partition("/")[0]
+        if kind in SERIES_KINDS:
+            text = json.loads(value).get("template") if kind == "template" else None
             found[name] = text or found.get(name)
-        return found
+    return found
 
 
 def newest(consumer: KafkaConsumer, parts: list[TopicPartition]) -> Iterator[tuple[bytes, bytes]]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import label as label_command
-from app.cli.config import RulesRefused, check, settings_of
+from app.cli.config import RulesRefused, check, series_of, settings_of
 from app.cli.main import app
 from app.core.settings import Settings, load
 from app.versions.pinned_configuration import configuration_of, model_settings
@@ -47,6 +47,13 @@ reset = 2026-01-05T10:00:00Z
 template = "lost connection*"
 direction = "up"
 """
+
+
+def test_series_are_told_from_what_else_the_topic_of_statistics_holds() -> None:
+    template, text = b"template/db-1/pg/error/00aa", b'{"template": "lost connection to <*>"}'
+    others = [b"label/3/00000000000000000402", b"change/3/1", b"rule/7/00000000000000000402", b"overflow/a/web-1"]
+    records = [(b"gauge/db-1//cpu", b"{}"), (template, text), *((key, b"{}") for key in others), (template, b"{}")]
+    assert series_of(records) == {"gauge/db-1//cpu": None, template.decode(): "lost connection to <*>"}
 
 
 def settings_with(folder: Path, text: str) -> Path:
