@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import label
+from app.cli.config import KnownSeries, from_statistics
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, print_table, report
 from app.cli.rule_files import checked, rules_in
@@ -21,9 +22,10 @@ from app.core.user_name import user_name
 from app.versions import serving
 from models.core.wording import counted
 from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
-from models.rules.check import effects, selected, times
-from models.rules.rule_log import MOST_RULES, LoggedRule, canonical, keys_of, record_of, rule_from
-from pipelines.errors import InputError
+from models.rules.check import effects, explain, selected, times
+from models.rules.rule import Rule
+from models.rules.rule_log import MOST_RULES, OF_ROUTES, LoggedRule, canonical, keys_of, record_of, rule_from
+from pipelines.errors import InputError, KappaError
 
 if TYPE_CHECKING:
     from app.kafka.rule_topic import AppendedRule, RulesNow
@@ -80,9 +82,34 @@ def applied(
     """Write those of the records that change something, with `again` those in effect as well, and print the difference."""
     from app.kafka import rule_topic  # loads Kafka's client
 
-    differences = difference(rule_topic.read(settings).in_effect(wall_clock()), records)
+    now = rule_topic.read(settings).in_effect(wall_clock())
+    differences = difference(now, records)
     changing = [one for one in differences if one.word != SAME or (again and one.before)]
     carried_out(settings, differences, changing, dry_run, as_json)
+    warn([one.record for one in differences if one.word != SAME], now.since, settings)
+
+
+def warn(records: Sequence[Mapping[str, Any]], since: int, settings: Settings) -> None:
+    """Say of which rules it is doubtful that they do what they are meant to, by the series in the newest records of `statistics`."""
+    if not any(OF_ROUTES not in record for record in records):
+        return
+    try:
+        lines = doubtful(records, since, from_statistics(settings))
+    except KappaError as error:
+        report(f"series are not known, so what the rules match is not checked: {error}")
+        return
+    for line in lines:
+        report(f"warning: {line}")
+
+
+def doubtful(records: Sequence[Mapping[str, Any]], since: int, series: KnownSeries) -> list[str]:
+    """Warnings about rules that begin at `since`, epoch ms, where they do not say when: what matches none of the series, and the like."""
+    # in the order in which jobs apply them
+    found = [
+        rule_from(keys_of(record_of(json.dumps(record))), since)
+        for record in sorted(records, key=lambda record: str(record["name"]))
+    ]
+    return explain([rule for rule in found if isinstance(rule, Rule)], series)[1]
 
 
 def carried_out(

@@ -14,7 +14,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json
 from app.cli.rule_files import checked
-from app.cli.rules import REMOVED, SAME, Author, Difference, DryRun, about, carried_out, difference
+from app.cli.rules import REMOVED, SAME, Author, Difference, DryRun, about, carried_out, difference, warn
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds, wall_clock
 from models.core.printable import printable
@@ -84,8 +84,10 @@ def calendar(
         events = calendar_files.events_of_country(holidays or "", now, last, zone)
     records = [rule_of_event(prefix, event, head, **about("", author)) for event in events]
     settings = connected(load(config), ("kafka",))
-    found = changes_by(prefix, rule_topic.read(settings).in_effect(now), records, now, last)
+    rules = rule_topic.read(settings).in_effect(now)
+    found = changes_by(prefix, rules, records, now, last)
     carried_out(settings, found, [one for one in found if one.word != SAME], dry_run, as_json)
+    warn([one.record for one in found if one.word not in (SAME, REMOVED)], rules.since, settings)
 
 
 def changes_by(

@@ -10,8 +10,9 @@ import pytest
 from support.keyed_rules import KEYED_RULES, is_rule
 from support.rule_stories import keyed, rule
 
+from app.cli.config import KnownSeries
 from app.cli.rule_files import rules_in
-from app.cli.rules import CHANGED, NEW, SAME, difference, removal
+from app.cli.rules import CHANGED, NEW, SAME, difference, doubtful, removal
 from app.core.settings import load
 from app.kafka.heartbeats import HEARTBEAT_KEY
 from app.kafka.rule_topic import AppendedRule, RulesNow, RuleTopic, name_of, rule_text
@@ -215,6 +216,20 @@ def test_what_jobs_would_refuse_because_it_is_over_is_refused_before_it_ends_the
             (found,) = difference(rules, [fine])
             text = json.dumps(found.record)
             assert found.word in (NEW, CHANGED) and RuleLog().take("a", text, 1, now), "jobs take what is written"
+
+
+def test_a_rule_that_matches_no_series_is_doubtful_and_so_is_one_that_another_one_changes() -> None:
+    known: KnownSeries = {"gauge/web-1.example.net/web/cpu": None, "gauge/db-1.example.net/db/cpu": None}
+    matches = {"record": "rule", "name": "b", "host": "web-1.*", "metric": "cpu", "least_deviation": 2.0}
+    misspelt = {"record": "rule", "name": "misspelt", "host": "web-1.*", "metric": "cpus", "mute": True}
+    short = {"record": "rule", "name": "short", "host": "web-1", "mute": True}
+    route = {"record": "rule", "name": "route", "host": "nobody", "channels": []}
+    nothing = "matches no series that is known"
+    assert doubtful([matches, misspelt, route, short], MONDAY, known) == [f"misspelt {nothing}", f"short {nothing}"]
+    earlier = {**matches, "name": "a", "least_deviation": 3.0}
+    (line,) = doubtful([matches, earlier], MONDAY, known)
+    assert line.endswith("the later one, b, counts"), "in the order of their names"
+    assert doubtful([misspelt], MONDAY, {}) == [], "nothing is known of a log that is empty"
 
 
 def test_rules_of_the_log_and_of_the_settings_can_be_ended_and_no_others() -> None:
