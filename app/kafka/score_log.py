@@ -30,7 +30,8 @@ POLL_MS = 250
 SILENT_SECONDS = 5.0  # without an answer the broker counts as away
 FIRST_RATE = 60_000.0  # records a second, before it has been measured
 PLANNED = 0.75  # of the time: what comes last matters most, so reading should come to its end
-MEASURABLE = 20_000  # records that show how fast reading is
+MEASURABLE = 20_000  # records that show how fast reading is; fewer do where they have taken all of the time
+TRIAL = 0.25  # of the time, after which it is known whether reading comes as far as the focus
 NUMBERS = ("value", "typical", "lower", "upper")
 NOT_NOVEL = ("normal", "warming")
 
@@ -151,7 +152,8 @@ class ScoreLog:
         for left, (part, names) in zip(range(len(parts), 0, -1), parts.items(), strict=True):
             own = max(deadline - time.monotonic(), 0.0) / left
             start, end = cut(*ranges[part], most=max(int(PLANNED * own * self._rate), NEAR))
-            read += self._read(part, start, end, names, asked, points, time.monotonic() + own)
+            focus = min(max(start, ranges[part][1]), end)
+            read += self._read(part, (start, focus, end), names, asked, points, own)
         found = {name: [own[key].to_json() for key in sorted(own)] for name, own in points.items() if own}
         return ScoreCurves(found, read, wanted, wanted / self._rate)
 
@@ -200,27 +202,36 @@ class ScoreLog:
     def _read(
         self,
         part: TopicPartition,
-        start: int,
-        end: int,
+        offsets: tuple[int, int, int],
         names: Mapping[bytes, str],
         asked: Question,
         points: Mapping[str, dict[int, CurvePoint]],
-        deadline: float,
+        seconds: float,
     ) -> int:
-        """Take in the scores of series between two offsets; answers how many records were read."""
+        """Take in the scores of series between the first and the last of the offsets; answers how many records were read.
+
+        Where reading is too slow to come as far as the second one, the focus, it leaves out what is before.
+        """
+        at, focus, end = offsets
         bucket = max(1_000, (asked.until - asked.since) // asked.points)
         self._reader.assign([part])
-        self._reader.seek(part, start)
-        began, at, read = time.monotonic(), start, 0
-        while at < end and time.monotonic() < deadline:
+        self._reader.seek(part, at)
+        began, read, tried = time.monotonic(), 0, False
+        while at < end and (spent := time.monotonic() - began) < seconds:
+            if spent > TRIAL * seconds and not tried:
+                tried, first = True, later_start(at, focus, end, most=int(read * (seconds / spent - 1)))
+                if first > at:
+                    self._reader.seek(part, first)
+                    for known in names.values():
+                        points[known].clear()  # a curve has no hole
             for record in self._reader.poll(POLL_MS).get(part, ()):
                 name = names.get(record.key)
                 if name is not None and record.offset < end:
                     add(points[name], score_of(record.value), asked, bucket)
                 read += 1
             at = self._reader.position(part)
-        if read > MEASURABLE:
-            self._rate = 0.5 * self._rate + 0.5 * read / max(time.monotonic() - began, 1e-3)
+        if read > MEASURABLE or at < end:
+            self._rate = max(read, 1) / max(time.monotonic() - began, 1e-3)
         return read
 
 
@@ -234,6 +245,11 @@ def cut(start: int, focus: int, end: int, *, most: int) -> tuple[int, int]:
     """The part of a range of offsets with at most so many of them that has the focus in its middle, as far as the ends permit."""
     first = max(start, min(focus - most // 2, end - most))
     return first, min(end, first + most)
+
+
+def later_start(at: int, focus: int, end: int, *, most: int) -> int:
+    """Where reading goes on so that so many further records have the focus in their middle: at the place where it is, or after it."""
+    return cut(at, max(at, focus), end, most=max(most, NEAR))[0]
 
 
 def score_of(value: bytes | None) -> Mapping[str, Any] | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.core.settings import Settings
 from app.kafka.judged_windows import JudgedWindows
-from app.kafka.score_log import CurvePoint, Question, add, cut, score_of
+from app.kafka.score_log import NEAR, CurvePoint, Question, add, cut, later_start, score_of
 from app.runtime.bounded_server import BoundedServer
 from app.runtime.score_server import MOST_SECONDS, handler, question_of, version_of
 from dashboards.queries.deployment import judged_in_log
@@ -29,6 +29,15 @@ def test_a_cut_is_within_its_range_has_the_focus_and_is_as_long_as_it_may_be(a: 
     first, last = cut(start, focus, end, most=most)
     assert start <= first <= focus <= last <= end or first == last == end
     assert last - first == min(most, end - start)
+
+
+@given(st.integers(0, 99_000), st.integers(0, 99_000), st.integers(0, 99_000), st.integers(0, 50_000))
+def test_a_slow_reading_goes_on_where_it_still_reaches_the_focus(a: int, b: int, focus: int, most: int) -> None:
+    at, end = sorted((a, b))
+    first = later_start(at, min(focus, end), end, most=most)
+    assert first >= at, "what was read is not read again"
+    assert first <= max(at, focus), "the focus is not left out"
+    assert first + max(most, NEAR) >= min(focus, end) or first == at >= focus
 
 
 def test_windows_become_one_point_of_means_and_extremes() -> None:
