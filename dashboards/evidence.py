@@ -18,7 +18,7 @@ from dashboards.queries.incident import Incident
 from dashboards.queries.search import Span
 from dashboards.tables import score_column, table, text_column, time_column
 from dashboards.theme import badge
-from dashboards.words import clock, expected, explained, measured, named, plain, plural
+from dashboards.words import clock, expected, explained, measured, named, percent, plain, plural
 
 PLOTTED = 4  # contributions with curves
 CAUSES = 3  # that are seen at once
@@ -120,7 +120,7 @@ def contribution(row: Any, novelty: Any, view: View) -> None:
     name, share = st.columns([5, 2], vertical_alignment="center")
     with name:
         view.link("series", plain(named(series)), icon=":material/show_chart:", series=series)
-    share.markdown(f"{badge(row['kind'])} **{row['share']:.0%}** of the evidence")
+    share.markdown(f"{badge(row['kind'])} **{percent(row['share'])}** of the evidence")
     words = [row["reason"] or ""]
     if novelty is not None:
         words += [expected(novelty), explained(novelty)]

@@ -15,7 +15,7 @@ from dashboards.words import TIME_FORMAT, what
 LANE_PIXELS = 30
 LEAST_LANES = 4  # the axis' title needs so many
 AXES_PIXELS = 150
-LABEL_PIXELS = 260  # of a lane's name; a quarter of the window on a phone
+LABEL_PIXELS = 260  # of a lane's name; a third of the window on a phone
 AXIS_PIXELS = LABEL_PIXELS + 40  # without it the title is drawn over names of more than 200 pixels
 COLUMNS = ("lane", "host", "kind", "from", "to", "began", "ended", "service", "what", "score", "reason")
 TOOLTIP = {
@@ -45,7 +45,7 @@ def swim_lanes(
         sort=list(names),
         scale={"padding": 0},
         axis={
-            "labelLimit": {"expr": f"clamp(windowSize()[0] / 4, 90, {LABEL_PIXELS})"},
+            "labelLimit": {"expr": f"clamp(windowSize()[0] / 3, 90, {LABEL_PIXELS})"},
             "maxExtent": AXIS_PIXELS,
             "titlePadding": 24,
             "grid": True,

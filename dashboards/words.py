@@ -171,6 +171,11 @@ def what(novelties: pd.DataFrame) -> pd.Series[str]:
     return found
 
 
+def percent(share: float) -> str:
+    """A share of what has many parts, none of which is nothing."""
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"
+
+
 def expected(row: Row) -> str:
     """Observed and normal values as far as its reason does not say them; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):

@@ -17,7 +17,7 @@ from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
 from dashboards.queries.series import POINT
 from dashboards.theme import EXPECTED, KIND_STYLES, LEFT, OBSERVED, RIGHT, SURPRISE, Chart
-from dashboards.words import expected, explained
+from dashboards.words import expected, explained, percent
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = Span(NOON - timedelta(hours=1), NOON)
@@ -84,6 +84,10 @@ def test_the_title_of_lanes_has_room_beside_the_longest_name() -> None:
     assert axis["maxExtent"] >= LABEL_PIXELS + axis["titlePadding"], "Vega draws the title within 200 pixels else"
     assert str(LABEL_PIXELS) in axis["labelLimit"]["expr"]
     assert is_valid(found)
+
+
+def test_no_series_of_many_has_no_share_of_the_evidence() -> None:
+    assert [percent(share) for share in (1.0, 0.126, 0.01, 1 / 295)] == ["100%", "13%", "1%", "under 1%"]
 
 
 def is_valid(chart: Chart) -> bool:
