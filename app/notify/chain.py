@@ -13,6 +13,14 @@ ALIVE, BEHIND, UNHEALTHY = "KappaAlive", "KappaBehind", "KappaUnhealthy"
 QUARANTINE, LIMITS, VIOLATION = "KappaQuarantine", "KappaLimits", "KappaViolation"
 ALERTS = (ALIVE, BEHIND, UNHEALTHY, QUARANTINE, LIMITS, VIOLATION)
 OF_JOBS = (QUARANTINE, VIOLATION)  # what they alone know: while none runs these stay as they are
+PASSED = {  # what is sent when an alert ends, after a restart too, when its own sentence is not known any more
+    ALIVE: "it is not sure that windows are scored in time: kappa's other alerts say why",
+    BEHIND: "windows are scored in time again",
+    UNHEALTHY: "all jobs make progress again",
+    QUARANTINE: "no records are in quarantine any more",
+    LIMITS: "no limit has left anything out for ten minutes",
+    VIOLATION: "no violation of determinism is left that nobody has accepted",
+}
 LOOKS = 6  # as often in a row something must hold, or not, before it counts
 LARGEST = 2**53  # counts that are exact
 LIMITS_MS = 600_000  # how long after a limit left something out

@@ -10,7 +10,7 @@ import structlog
 from app.core.settings import Settings
 from app.core.timestamps import time_of_digits
 from app.kafka.topics import EARLY
-from app.notify.chain import ALIVE, ChainVerdict
+from app.notify.chain import ALIVE, PASSED, ChainVerdict
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
@@ -189,7 +189,7 @@ class Dispatch:
                     self._of_itself(channel, name, text, "open", now, now)
             for of, name in [key for key in self._of_kappa if key[0] == channel]:
                 if name in verdict.passed or not settings.pipeline:
-                    self._of_itself(of, name, "it has passed", "close", self._of_kappa.pop((of, name)), now)
+                    self._of_itself(of, name, PASSED[name], "close", self._of_kappa.pop((of, name)), now)
 
     def settled(self, item: Waiting, delivery: Delivery) -> bool:
         """Have a delivery recorded; called by the channels' threads."""

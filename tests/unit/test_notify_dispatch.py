@@ -16,7 +16,7 @@ from support.receiver import Receiver, receiving
 from app.core.settings import Settings, load
 from app.core.timestamps import wall_clock
 from app.notify import service
-from app.notify.chain import LOOKS, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
+from app.notify.chain import ALERTS, LOOKS, PASSED, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
 from app.notify.channels.kinds import opened
 from app.notify.deliveries import DeliveryLog, Remembered
 from app.notify.dispatch import Dispatch
@@ -264,7 +264,13 @@ def test_an_alert_about_kappa_that_still_holds_is_neither_over_nor_new_after_a_r
     assert own.boxes["chat"].waiting == 0 and own.boxes["mail"].waiting == 1
     for _ in range(LOOKS):
         own.dispatch.chain(alerts.look(ChainState(1.0, [JOBS]), 0))
-    assert own.boxes["chat"].waiting == 1, "it has passed"
+    (over,) = own.queued("chat")
+    assert over.note.title == "[major] kappa, over: no records are in quarantine any more"
+
+
+def test_the_end_of_each_alert_about_kappa_says_which_one_has_ended() -> None:
+    assert PASSED.keys() == set(ALERTS)
+    assert len(set(PASSED.values())) == len(ALERTS)
 
 
 def test_alerts_about_kappa_and_about_storms_are_queued_however_many_incidents_wait(tmp_path: Path) -> None:
