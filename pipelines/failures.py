@@ -1,4 +1,4 @@
-"""What ended a job, in our words: Spark wraps an error in the traces of every process that it passed through."""
+"""Classifies the error that ended a job. Spark wraps it in the traces of every process that it passed through, so its text decides."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from pipelines import errors
 from pipelines.errors import CheckpointLost, InputError, KappaError, OfAnotherRelease
 
 # A traceback ends in the exception's name and message. Spark indents traces that it quotes in others.
-RAISED = re.compile(r"^[ \t]{0,200}(?:\w{1,100}: ){0,10}pipelines\.errors\.(\w+): (.+)$", re.M)
+KAPPA_ERROR = re.compile(r"^[ \t]{0,200}(?:\w{1,100}: ){0,10}pipelines\.errors\.(\w+): (.+)$", re.M)
 # Spark's words before what a task raised; and the last line of a Python worker's traceback.
 TASK_RAISED = re.compile(r"\(executor [^)]{0,200}\)\s{0,9}: (.+)|\(\S{1,200} executor driver\)\s{0,9}: (.+)")
 PYTHON_RAISED = re.compile(
     r"^(?!\s|Traceback)([\w.]{1,200}(?:Error|Exception|Violation|Interrupt|Exit|Unavailable)\b.*)$", re.M
 )
 # Spark's words; of a function that fails by itself it says STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE.
-NOT_PLANNED = ("Python worker failed to connect back", "STREAMING_PYTHON_RUNNER_INITIALIZATION_COMMUNICATION_FAILURE")
-OF_ANOTHER_RELEASE = ("KEY_SCHEMA_NOT_COMPATIBLE", "VALUE_SCHEMA_NOT_COMPATIBLE")
-OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
+WORKER_START_FAILURES = (
+    "Python worker failed to connect back",
+    "STREAMING_PYTHON_RUNNER_INITIALIZATION_COMMUNICATION_FAILURE",
+)
+STATE_SCHEMA_MISMATCHES = ("KEY_SCHEMA_NOT_COMPATIBLE", "VALUE_SCHEMA_NOT_COMPATIBLE")
+OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "GC overhead")
 MOST_CHARACTERS = 300
 # What Kafka's clients raise when they have tried for long enough.
-ABSENT = re.compile(
+BROKER_UNAVAILABLE = re.compile(
     r"org\.apache\.kafka\.common\.errors\."
     r"(Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|CoordinatorNotAvailable)Exception"
 )
 REFUSED = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(\w{0,30}AuthorizationException|S(?:asl|sl)AuthenticationException): (.+)"
 )
-DELETED = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
+DATA_LOSS = ("KAFKA_DATA_LOSS", "Some data may have been lost", "OffsetOutOfRange", "UnknownTopicOrPartition")
 
 
 @contextmanager
@@ -60,9 +63,9 @@ def of_another_release(what: str, why: str) -> OfAnotherRelease:
     )
 
 
-def of_ours(error: BaseException) -> KappaError | None:
+def raised_kappa_error(error: BaseException) -> KappaError | None:
     """The error of ours that a task raised, if that is what ended a job: one line. None for any other."""
-    found = RAISED.search(str(error))
+    found = KAPPA_ERROR.search(str(error))
     if found is None:
         return None
     kind = getattr(errors, found[1], None)
@@ -82,42 +85,42 @@ def refused_by_kafka(error: BaseException) -> InputError | None:
     )
 
 
-def is_of_a_planning_worker(error: BaseException) -> bool:
+def is_worker_start_failure(error: BaseException) -> bool:
     """Whether a job ended before it began: the Python process that says what a state is like did not start in ten seconds, or was killed."""
     text = str(error)
-    return any(word in text for word in NOT_PLANNED)
+    return any(word in text for word in WORKER_START_FAILURES)
 
 
-def is_of_another_release(error: BaseException) -> bool:
-    """Whether Spark's own state in a checkpoint has other columns than the job has now."""
+def is_state_schema_mismatch(error: BaseException) -> bool:
+    """Whether the state in a checkpoint has other columns than the job's: another release has written it."""
     text = str(error)
-    return any(word in text for word in OF_ANOTHER_RELEASE)
+    return any(word in text for word in STATE_SCHEMA_MISMATCHES)
 
 
-def is_of_deleted_records(error: BaseException) -> bool:
-    """Whether a job ended because the log no longer has what it wanted to read."""
+def is_data_loss(error: BaseException) -> bool:
+    """Whether a job ended because records were deleted before it read them."""
     text = str(error)
-    return any(word in text for word in DELETED)
+    return any(word in text for word in DATA_LOSS)
 
 
-def is_of_an_absent_broker(error: BaseException) -> bool:
+def is_broker_unavailable(error: BaseException) -> bool:
     """Whether a job ended because Kafka did not answer for long."""
-    return ABSENT.search(str(error)) is not None
+    return BROKER_UNAVAILABLE.search(str(error)) is not None
 
 
-def is_of_a_dead_jvm(error: BaseException) -> bool:
+def is_jvm_gone(error: BaseException) -> bool:
     """Whether Spark's JVM has ended, so that nothing answers any more."""
     return isinstance(error, (Py4JNetworkError, ConnectionError, EOFError))
 
 
-def is_of_memory(error: BaseException) -> bool:
-    """Whether there was too little memory: what is left of the process may not work."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, after which the rest of the process may not work."""
     text = str(error)
-    return any(word in text for word in OF_MEMORY)
+    return any(word in text for word in OUT_OF_MEMORY)
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong in a line of at most 300 characters, without control characters: what a task raised, if one did."""
+    """The error as one line of at most 300 characters without control characters: what a task raised, if one did."""
     text = str(error) or type(error).__name__
     task = TASK_RAISED.search(text)
     line = next(filter(None, task.groups())) if task else text.strip().partition("\n")[0]

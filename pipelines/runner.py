@@ -411,7 +411,7 @@ class Runner:
         """Raise DeterminismViolation, or what ended a job. One that was kept from beginning is started again."""
         for name, query in self.queries.items():
             error = query.exception()
-            unplanned = error is not None and failures.is_of_a_planning_worker(error)
+            unplanned = error is not None and failures.is_worker_start_failure(error)
             if unplanned and self._starts[name] < MOST_STARTS:
                 log.warning(
                     "job starts again: its first Python worker took more than 10 s to start, or was killed", job=name
@@ -423,10 +423,10 @@ class Runner:
     def check(self, query: StreamingQuery) -> None:
         """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again, and handed on first."""
         error = query.exception()
-        ours = None if error is None else failures.of_ours(error) or failures.refused_by_kafka(error)
+        ours = None if error is None else failures.raised_kappa_error(error) or failures.refused_by_kafka(error)
         if ours is None and self.dropped_by_watermark:
             ours = dropped_rows(query.name, self.dropped_by_watermark)
-        if error is not None and failures.is_of_another_release(error):
+        if error is not None and failures.is_state_schema_mismatch(error):
             ours = failures.of_another_release(f"{query.name}: the state", "it has other columns")
         if ours is not None:
             self._on_known(query.name, ours)

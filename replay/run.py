@@ -330,11 +330,11 @@ def in_our_words(settings: Settings) -> Iterator[None]:
         raise
     except Exception as error:
         left = replay_manifest.read(settings)
-        if failures.is_of_deleted_records(error) and left is not None:
+        if failures.is_data_loss(error) and left is not None:
             check_readable(settings, left.left)
-        if failures.is_of_an_absent_broker(error):
+        if failures.is_broker_unavailable(error):
             raise unavailable(settings, TimeoutError(failures.first_line(error))) from error
-        ours = failures.of_ours(error)
+        ours = failures.raised_kappa_error(error)
         if ours is not None:
             raise ours from error
         raise

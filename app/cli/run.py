@@ -212,12 +212,12 @@ def telling(parent: ParentLink) -> Iterator[None]:
         parent.failed(ChildError(str(error), lasting=not parent.progressed))
         raise
     except Exception as error:
-        if failures.is_of_a_dead_jvm(error):
+        if failures.is_jvm_gone(error):
             from pipelines.spark_internals import was_killed  # loads Spark
 
             parent.failed(ChildError("Spark's JVM has ended: out of memory, or killed", killed=was_killed()))
             raise typer.Exit(1) from error
-        if failures.is_of_an_absent_broker(error):
+        if failures.is_broker_unavailable(error):
             parent.failed(ChildError(f"Kafka does not answer: {first_line(error)}", waits=True))
             raise typer.Exit(1) from error
         parent.failed(ChildError(first_line(error)))

@@ -250,7 +250,7 @@ def describing_data_loss(settings: Settings, jobs: Mapping[str, Path]) -> Iterat
     try:
         yield
     except Exception as error:
-        if not failures.is_of_deleted_records(error):
+        if not failures.is_data_loss(error):
             raise
         try:
             check_before_start(settings, jobs)

@@ -209,7 +209,7 @@ def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
                 if not spark_internals.is_alive(spark):
                     requests.send(("broken", "reading it ended Spark's JVM: it left, or had no memory left"))
                     return
-                broken = failures.is_of_memory(error)
+                broken = failures.is_out_of_memory(error)
                 requests.send(("broken" if broken else "failed", failures.first_line(error)))
                 if broken:
                     return

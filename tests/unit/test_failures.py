@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.failures import is_of_a_planning_worker, is_of_another_release, refused_by_kafka
+from pipelines.failures import is_worker_start_failure, is_state_schema_mismatch, refused_by_kafka
 
 INITIALIZATION = "[STREAMING_PYTHON_RUNNER_INITIALIZATION{}] Streaming Runner initialization failed"
 
@@ -19,13 +19,13 @@ INITIALIZATION = "[STREAMING_PYTHON_RUNNER_INITIALIZATION{}] Streaming Runner in
     ],
 )
 def test_a_job_whose_first_worker_was_late_or_killed_never_began(words: str, planning: bool) -> None:
-    assert is_of_a_planning_worker(RuntimeError(words)) == planning
+    assert is_worker_start_failure(RuntimeError(words)) == planning
 
 
 def test_state_of_other_columns_is_of_another_release() -> None:
     raised = "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema."
-    assert is_of_another_release(RuntimeError(raised))
-    assert not is_of_another_release(RuntimeError("[STATE_STORE_NOT_COMMITTED] nothing of schemas"))
+    assert is_state_schema_mismatch(RuntimeError(raised))
+    assert not is_state_schema_mismatch(RuntimeError("[STATE_STORE_NOT_COMMITTED] nothing of schemas"))
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ Caused by: java.lang.Exception: pipelines.errors.InputError: another one, furthe
 
 
 def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
-    found = failures.of_ours(RuntimeError(TRACE + "\tat x.y\n" * 10_000))
+    found = failures.raised_kappa_error(RuntimeError(TRACE + "\tat x.y\n" * 10_000))
     assert type(found) is DeterminismViolation
     assert str(found) == (
         "novelties: 'x' is neither an episode event nor a watermark message (Expecting value); wanted what detect writes"
@@ -259,11 +259,11 @@ def test_an_error_of_ours_in_a_trace_is_that_error_in_one_line() -> None:
     "text", ["java.lang.OutOfMemoryError", "see pipelines.errors.DeterminismViolation: no", "pipelines.errors.Path: no"]
 )
 def test_other_errors_stay_what_they_are(text: str) -> None:
-    assert failures.of_ours(RuntimeError(text)) is None
-    assert not failures.is_of_deleted_records(RuntimeError(text))
+    assert failures.raised_kappa_error(RuntimeError(text)) is None
+    assert not failures.is_data_loss(RuntimeError(text))
 
 
 @pytest.mark.parametrize(("name", "absent"), [("Timeout", True), ("Disconnect", True), ("RecordTooLarge", False)])
 def test_a_broker_that_does_not_answer_differs_from_one_that_refuses(name: str, absent: bool) -> None:
     error = RuntimeError(f"Job aborted: org.apache.kafka.common.errors.{name}Exception: x\n\tat a.b")
-    assert failures.is_of_an_absent_broker(error) == absent
+    assert failures.is_broker_unavailable(error) == absent
