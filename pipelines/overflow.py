@@ -1,19 +1,20 @@
-"""Rows of hosts that send far more than may be known are left out of `statistics`, and counted; and of shards with many such hosts.
+"""Limits: leaves rows of `statistics` out where a host or a shard has more than `limits` allow, and says how many with rows `overflow/...`.
 
-Decided from the rows of a window alone, so the number of partitions and of batches changes nothing. Of a host the rows with the least
-hashes of their series are kept, so a host that sends the same series in each window keeps the same ones; most of the others are gone
-before they are summed (`pipelines.surplus`). A row counts as one for each `NAME_BYTES` of the name of its series, and the last one that is kept
-may come to more than there is room for.
+The decision depends on the rows of a window alone, so neither partitions nor batches change it.
 
-A shard with more rows than twice the series that it may have gives each of its hosts as many as the others (max-min fairness): a host that
-sends no more than that keeps all of its rows, however many hosts somebody makes up. The same holds of the metrics of each bucket of hosts,
-which are summed together: there all has gone already but what shows that there was more (`HostShares.java`).
+    what is limited                       what is kept
+    metrics or templates of a host        the series with the least hashes: the same ones in each window
+    hosts of a shard                      those with the most rows
+    all series of a shard                 the same number of each host, by max-min fairness: a small host keeps all of its rows, however
+                                          many hosts somebody makes up
+    metrics of a bucket of hosts          the same; buckets are summed together, and most of the surplus is gone by then (`HostShares.java`)
+    labels, changes and rules of a shard  the first that were appended
+    sample lines of a shard               the rows without the lines, of hosts with more text than their share
 
-Of labels, changes and rules of a shard the first that were appended are written.
-
-How many were sent is estimated where `SHOWN_NAMES` more than may be kept were there, and of hosts in a bucket that is too full: hashes
-are spread evenly, so among n of them the k-th least is about k / n of the way (k minimum values; its standard error is 1 / sqrt(k),
-0.8 % of 15,000). It depends on these least hashes alone. Whoever chooses names for their hashes makes the estimate of his own host larger.
+A row weighs one for each `NAME_BYTES` of the name of its series; the last row that is kept may exceed the limit by its weight. Most of the
+surplus is dropped before it is summed (`pipelines.surplus`), so how many series a host has sent is estimated where more than `SHOWN_NAMES` are
+left out, and in a full bucket: hashes are uniform, so the k-th least of n lies at about k / n of their range (k minimum values, relative
+standard error 1 / sqrt(k): 0.8 % with k = 15,000). Whoever chooses names for their hashes can only raise the estimate of his own host.
 """
 
 from __future__ import annotations
@@ -42,14 +43,24 @@ from models.detection.limits import (
     SHOWN_NAMES,
     TEMPLATES,
 )
-from models.detection.logged_rules import FIRST as RULE
 from models.detection.shard_state import ALL_SERIES
 from models.rules.rule_log import MOST_A_WINDOW
+from pipelines.series_columns import (
+    has_no_host,
+    host_of,
+    is_level,
+    is_metric,
+    is_other_templates,
+    is_rule,
+    is_template,
+    offset_in,
+    shard_of,
+)
 
-ALL = 2**31 - 1  # the largest int of Java
+ALL = 2**31 - 1  # no limit: the largest int of Java
 MOST_DIGITS = 12  # an estimate is 10 to this power at most
-MOST_HOSTS = 2  # times the hosts of the limit are written in a window: of so many, detect knows which are new
-MOST_SERIES = 2  # times the series of the limit are written of a shard in a window
+MOST_HOSTS = 2  # times `limits.hosts` of a shard are written: `detect`, which knows which hosts are new, needs more than it keeps
+MOST_SERIES = 2  # times `limits.all_series` of a shard are written in a window
 MOST_BYTES = 16 << 20  # of the sample lines of a shard in a window; the same of its labels, its changes and its rules
 BUCKETS = 1024  # of hosts, by the hash of their names: what is summed of each goes on by itself (`SeriesSums.java`)
 HOSTS_OF_BUCKET = 2  # a bucket may have as many metrics as so many hosts: in a fleet within its limits few have more
@@ -60,9 +71,10 @@ TEXTS = "texts"  # a bound of sample lines, of which nothing is left out but tex
 
 @dataclass(frozen=True)
 class Excess:
-    """A host whose rows of one kind are too many in a window; `host` is quoted. Of hosts, of all series, and of rules, it is empty.
+    """A limit that is exceeded in the window that ends at `window_end`, epoch ms.
 
-    `last` is the series of the last rule that is read, where there are more; `share` is what each host of a `bucket` may have.
+    `host` is the quoted host whose rows of one kind are too many; empty for a limit of shards, which `limit` names. `last` is the series of the
+    last rule that is read; `share` is how many rows each host of a `bucket` may have.
     """
 
     window_end: int
@@ -73,41 +85,41 @@ class Excess:
     share: int = 0
 
 
-def by_window(
+def count_by_window(
     closed: DataFrame, counts: Mapping[str, Column], limits: LimitParameters | None, shards: int
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """Rows of windows counted by host, these by shard, and these by window, in one pass.
+    """Count the rows of each window by host, then by shard, then by window, in one pass, to find which limits may be exceeded.
 
     Parameters
     ----------
     closed
-        Rows as `extract.closed_windows` answers them.
+        Rows of `extract.closed_windows`.
     counts
-        Further aggregates of the rows, to be summed, by name.
+        Further aggregates of the rows, by name; they are summed.
     limits
-        None to count nothing else.
+        None to compute `counts` alone.
     shards
-        Their number.
+        Number of shards.
 
     Returns
     -------
-    tuple
-        A row for each window: `window_end`, `counts`, hosts that have too many rows in `found`, and for each limit of a shard, whose names are the
-        second part, whether a shard may have more.
+    tuple of DataFrame and tuple of str
+        A row for each window: `window_end`, `counts`, the hosts with too many rows in `found`, and a boolean column for each limit of shards:
+        whether some shard may exceed it. Then the names of these boolean columns.
     """
     if limits is None:
-        return closed.groupBy("window_end").agg(*named(counts)), ()
-    limit = F.when(F.col("refused").isNull(), limit_of())
+        return closed.groupBy("window_end").agg(*aliased(counts)), ()
+    limit = F.when(F.col("refused").isNull(), limit_kind())
     host = F.when(limit.isNotNull(), host_of(F.col("series")))
     by_host = closed.groupBy("window_end", host.alias("host"), limit.alias("limit")).agg(
-        F.count_if(~of_other_templates()).alias("rows"),
-        F.sum(F.when(~of_other_templates(), units())).alias("units"),
-        F.sum(units()).alias("with_others"),
+        F.count_if(~is_other_templates()).alias("rows"),
+        F.sum(F.when(~is_other_templates(), row_weight())).alias("units"),
+        F.sum(row_weight()).alias("with_others"),
         F.sum(F.octet_length("sample")).alias("bytes"),
-        *named(counts),
+        *aliased(counts),
     )
-    most = most_rows(limits)  # null of what people write
-    # a level has a template at least: of `with_others` there are as many levels or fewer
+    most = max_rows_of_host(limits)  # null for labels, changes and rules
+    # each level has at least one template, so there are at most as many levels as `with_others` counts templates
     written = F.least("with_others", most) * F.when(F.col("limit") == TEMPLATES, 2).otherwise(1)
     by_shard = by_host.groupBy("window_end", shard_of(F.col("host"), shards).alias("shard")).agg(
         F.collect_list(F.when(F.col("units") > most, F.struct("host", "limit"))).alias("found"),
@@ -116,7 +128,7 @@ def by_window(
         F.sum(F.when(F.col("limit") == TEMPLATES, F.col("bytes"))).alias(TEXTS),
         *(F.sum(F.when(F.col("limit") == kind, F.col("rows"))).alias(kind) for kind in MOST_READ),
         *(F.sum(F.when(F.col("limit") == kind, F.col("bytes"))).alias(f"{kind}_bytes") for kind in MOST_READ),
-        *named({name: F.sum(name) for name in counts}),
+        *aliased({name: F.sum(name) for name in counts}),
     )
     of_bucket = HOSTS_OF_BUCKET * limits.metric_rows
     nested = BUCKETS % shards == 0  # then all hosts of a bucket are of one shard
@@ -130,76 +142,82 @@ def by_window(
         found[ALL_SERIES] |= F.coalesce(F.sum(ALL_SERIES) > of_bucket, F.lit(False))
     windows = by_shard.groupBy("window_end").agg(
         F.flatten(F.collect_list("found")).alias("found"),
-        *named(found),
-        *named({name: F.sum(name) for name in counts}),
+        *aliased(found),
+        *aliased({name: F.sum(name) for name in counts}),
     )
     return windows, tuple(whole)
 
 
-def named(columns: Mapping[str, Column]) -> list[Column]:
+def aliased(columns: Mapping[str, Column]) -> list[Column]:
+    """Columns under these names."""
     return [column.alias(name) for name, column in columns.items()]
 
 
-def excesses(closed: DataFrame, windows: Sequence[Row], whole: Iterable[str], limits: LimitParameters) -> list[Excess]:
-    """What is too much in windows, which are rows of `by_window`, whose limits of shards are `whole`."""
+def find_excesses(
+    closed: DataFrame, windows: Sequence[Row], whole: Iterable[str], limits: LimitParameters
+) -> list[Excess]:
+    """The limits that are exceeded in windows. `windows` and `whole` are the rows and the names that `count_by_window` returns."""
     over = {(row["window_end"], one["host"], one["limit"]) for row in windows for one in row["found"]}
     over |= {(row["window_end"], "", limit) for row in windows for limit in whole if row[limit]}
     full = [end for end, _, limit in over if limit == RULES]
-    last = last_rules(closed, full) if full else {}
+    last = find_last_rules(closed, full) if full else {}
     found = [Excess(end, host, limit, last.get(end, "") if limit == RULES else "") for end, host, limit in sorted(over)]
     many = [one.window_end for one in found if one.limit == ALL_SERIES]
-    return found + (shares_of_buckets(closed, many, limits) if many else [])
+    return found + (find_bucket_shares(closed, many, limits) if many else [])
 
 
-def shares_of_buckets(closed: DataFrame, windows: list[int], limits: LimitParameters) -> list[Excess]:
-    """The buckets of windows with too many metrics, as `HostShares.java` finds them: what it has left is enough to find them again."""
+def find_bucket_shares(closed: DataFrame, windows: list[int], limits: LimitParameters) -> list[Excess]:
+    """The buckets with too many metrics, and the share of each of their hosts. `HostShares.java` leaves enough rows to find the same ones."""
     host = host_of(F.col("series"))
-    metrics = closed.where(F.col("refused").isNull() & of_metric() & F.col("window_end").isin(windows))
+    metrics = closed.where(F.col("refused").isNull() & is_metric() & F.col("window_end").isin(windows))
     hosts = metrics.groupBy("window_end", bucket_of(host).alias("bucket"), host.alias("host")).agg(
-        F.least(F.sum(units()), F.lit(most_metrics(limits))).alias("n")
+        F.least(F.sum(row_weight()), F.lit(most_metrics(limits))).alias("n")
     )
     found = fair_shares(hosts, series_of_bucket(limits), "bucket").orderBy("window_end", "bucket").collect()
     return [Excess(row["window_end"], "", BUCKET, bucket=row["bucket"], share=row["share"]) for row in found]
 
 
-def last_rules(closed: DataFrame, windows: list[int]) -> dict[int, str]:
-    """The series of the last rule of each window that is read."""
+def find_last_rules(closed: DataFrame, windows: list[int]) -> dict[int, str]:
+    """By window, the series of the last rule that is read: the `MOST_A_WINDOW`-th."""
     order = Window.partitionBy("window_end").orderBy("series")
-    rules = closed.where(of_rule() & F.col("window_end").isin(windows)).select("window_end", "series")
+    rules = closed.where(is_rule() & F.col("window_end").isin(windows)).select("window_end", "series")
     found = rules.withColumn("rank", F.row_number().over(order)).where(F.col("rank") == MOST_A_WINDOW).collect()
     return {row["window_end"]: row["series"] for row in found}
 
 
-def within(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int) -> DataFrame:
-    """Rows of statistics with their `shard`, without those that are too many, and rows of overflow that say how many these are."""
+def apply_limits(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int) -> DataFrame:
+    """Leave the surplus out of rows of statistics, which have their `shard`, and add rows of overflow that say how much it was.
+
+    Each limit is applied to what the limits before it have kept.
+    """
     if not over:
         return rows
-    rows = rows.withColumns({"host": F.when(~of_people(), host_of(F.col("series"))), "limit": limit_of()})
+    rows = rows.withColumns({"host": F.when(~has_no_host(), host_of(F.col("series"))), "limit": limit_kind()})
     more: list[DataFrame] = []
     of_buckets = [one for one in over if one.limit == BUCKET]
     unfair: list[DataFrame] = []  # of hosts with more than their shares
     if of_buckets:
-        rows, left_out = within_buckets(rows, of_buckets)
+        rows, left_out = keep_bucket_shares(rows, of_buckets)
         unfair.append(left_out)
     of_hosts = [one for one in over if one.limit == HOSTS]
     if of_hosts:
-        rows, left_out = without_hosts(rows, of_hosts, limits, hosts_of_shard(limits, shards))
+        rows, left_out = keep_largest_hosts(rows, of_hosts, limits, hosts_of_shard(limits, shards))
         more.append(left_out)
     of_shards = [one for one in over if one.limit in MOST_READ]
     if of_shards:
-        rows, left_out = first_appended(rows, of_shards)
+        rows, left_out = keep_first_appended(rows, of_shards)
         more.append(left_out)
     of_series = [one for one in over if one.host]
     if of_series:
-        rows, left_out = without_series(rows, of_series, limits)
+        rows, left_out = keep_least_hashes(rows, of_series, limits)
         more.append(left_out)
     of_all = [one for one in over if one.limit == ALL_SERIES]
     if of_all:
-        rows, left_out = with_fair_shares(rows, of_all, series_of_shard(limits, shards))
-        more.append(all_left_out(reduce(DataFrame.unionByName, [*unfair, left_out])))
+        rows, left_out = keep_fair_shares(rows, of_all, series_of_shard(limits, shards))
+        more.append(summarize_left_out(reduce(DataFrame.unionByName, [*unfair, left_out])))
     of_texts = [one for one in over if one.limit == TEXTS]
     if of_texts:
-        rows = with_fair_texts(rows, of_texts)
+        rows = drop_unfair_texts(rows, of_texts)
     kept = rows.drop("host", "limit")
     for each in more:
         name = F.concat_ws("/", F.lit("overflow"), "host", "limit")
@@ -208,18 +226,20 @@ def within(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, sha
     return kept
 
 
-def first_appended(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
-    """The rows without what people have written that a shard does not read, and what was left out."""
+def keep_first_appended(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
+    """Keep the labels, changes and rules of a shard that were appended first; returns what is kept, and counts of what is left out."""
     later = F.lit(False)  # rules of all shards but the first, whose rows are those of every other
     for one in over:
         if one.limit == RULES:
-            after = offset_of(F.col("series")) > F.lit(one.last.rsplit("/", 1)[1])
-            later |= of_rule() & (F.col("shard") > 0) & (F.col("window_end") == one.window_end) & after
+            after = offset_in(F.col("series")) > F.lit(one.last.rsplit("/", 1)[1])
+            later |= is_rule() & (F.col("shard") > 0) & (F.col("window_end") == one.window_end) & after
     chosen = (
-        of_people() & F.col("window_end").isin([one.window_end for one in over]) & (~of_rule() | (F.col("shard") == 0))
+        has_no_host()
+        & F.col("window_end").isin([one.window_end for one in over])
+        & (~is_rule() | (F.col("shard") == 0))
     )
     keys = ["window_end", "shard", "limit"]
-    order = Window.partitionBy(*keys).orderBy(offset_of(F.col("series")), "series")
+    order = Window.partitionBy(*keys).orderBy(offset_in(F.col("series")), "series")
     ranked = rows.where(chosen).withColumns(
         {
             "rank": F.row_number().over(order),
@@ -245,20 +265,24 @@ def first_appended(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, 
     return kept, counted.withColumn("host", F.lit(""))
 
 
-def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters) -> tuple[DataFrame, DataFrame]:
-    """The rows that are kept, and what was left out: `window_end, host, limit, shard, n, last, sample`."""
+def keep_least_hashes(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters) -> tuple[DataFrame, DataFrame]:
+    """Keep the series of a host with the least hashes.
+
+    Returns what is kept, and of each host how many rows were left out (`n`) of how many (`last`), with the first names (`sample`):
+    `window_end, host, limit, shard, n, last, sample`.
+    """
     keys = ["window_end", "host", "limit"]
-    flooded = literal(rows, over).select(*keys, F.lit(True).alias("flooded"))
+    flooded = as_table(rows, over).select(*keys, F.lit(True).alias("flooded"))
     joined = rows.join(F.broadcast(flooded), keys, "left")
     order = Window.partitionBy(*keys, is_level()).orderBy("hash", "series")
     most = max(limits.metric_rows, limits.template_rows) + SHOWN_NAMES
     ranked = (
         joined.where(F.col("flooded"))
         .withColumn("hash", F.xxhash64("series"))
-        .withColumns({"rank": F.row_number().over(order), "before": units_before(order)})
+        .withColumns({"rank": F.row_number().over(order), "before": weight_before(order)})
         .where(F.col("rank") <= most)  # a constant: partitions are cut before they are brought together
     )
-    fits, shown = F.col("before") < most_rows(limits), F.col("before") < most_rows(limits) + SHOWN_NAMES
+    fits, shown = F.col("before") < max_rows_of_host(limits), F.col("before") < max_rows_of_host(limits) + SHOWN_NAMES
     within = joined.where(F.col("flooded").isNull())
     kept = within.unionByName(ranked.where(fits).drop("rank", "hash", "before")).drop("flooded")
     names = F.array_sort(F.collect_list(F.substring("series", 1, SHOWN_CHARACTERS)))
@@ -270,16 +294,16 @@ def without_series(rows: DataFrame, over: Sequence[Excess], limits: LimitParamet
             F.min("rank").alias("first"),
             F.max("rank").alias("rank"),
             F.max("hash").alias("hash"),
-            F.max(F.col("before") + units()).alias("units"),
+            F.max(F.col("before") + row_weight()).alias("units"),
         )
-        .withColumn("sent", sent(F.col("units") < most_rows(limits) + SHOWN_NAMES))
+        .withColumn("sent", estimate_sent(F.col("units") < max_rows_of_host(limits) + SHOWN_NAMES))
     )
     n = (F.col("sent") - F.col("first") + 1).cast("long")
     return kept, counted.select(*keys, "shard", n.alias("n"), F.col("sent").cast("double").alias("last"), "sample")
 
 
-def sent(known: Column) -> Column:
-    """How many names there were, by the largest `rank` of the least ones and its `hash`: an estimate, in three digits, where not all are `known`."""
+def estimate_sent(known: Column) -> Column:
+    """How many names there were. Where all are `known` it is the largest `rank`; else an estimate from the `hash` at that rank, of three digits."""
     share = (F.col("hash").cast("double") + F.lit(2.0**63)) / F.lit(2.0**64)
     estimate = F.least((F.col("rank") - 1) / F.greatest(share, F.lit(2.0**-64)), F.lit(10.0**MOST_DIGITS)).cast("long")
     rounded = [F.when(estimate >= 10**d, F.round(estimate, 2 - d)) for d in range(MOST_DIGITS, 2, -1)]
@@ -287,14 +311,14 @@ def sent(known: Column) -> Column:
     return F.when(known, there).otherwise(F.greatest(F.coalesce(*rounded, estimate), there))
 
 
-def without_hosts(
+def keep_largest_hosts(
     rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, most: int
 ) -> tuple[DataFrame, DataFrame]:
-    """The same, where hosts are too many: of a shard those with the most rows are kept, as far as rows of a host are."""
+    """As `keep_least_hashes` of hosts: keep the `most` hosts of a shard with the most rows, of which no more count than a host may have."""
     crowded = F.col("window_end").isin([one.window_end for one in over])
     keys = ["window_end", "shard", "host"]
     found = rows.where(crowded & F.col("host").isNotNull()).groupBy(*keys, "limit", is_level().alias("of_level"))
-    kept_rows = F.least(F.count(F.lit(1)), most_rows(limits)).alias("rows")
+    kept_rows = F.least(F.count(F.lit(1)), max_rows_of_host(limits)).alias("rows")
     hosts = found.agg(kept_rows).groupBy(*keys).agg(F.sum("rows").alias("rows"))
     order = Window.partitionBy("window_end", "shard").orderBy(F.desc("rows"), F.xxhash64("host"), "host")
     gone = hosts.withColumn("rank", F.row_number().over(order)).where(F.col("rank") > most)
@@ -306,44 +330,48 @@ def without_hosts(
     return kept, counted.select("*", F.lit("").alias("host"), F.lit(HOSTS).alias("limit"))
 
 
-def within_buckets(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
-    """The same as `with_fair_shares`, of the metrics of buckets.
+def keep_bucket_shares(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
+    """As `keep_fair_shares` of the metrics of buckets.
 
-    How many there were of a host that has more than its share is estimated. Where hosts alone are more than a bucket may have, one row of
-    each was left: that is what is counted.
+    How many metrics a host had that has more than its share is estimated. Where a bucket has more hosts than it may have rows, one row of each
+    host is left before this, and those are counted.
     """
     bucket = F.when(F.col("limit") == METRICS, bucket_of(F.col("host")))
     looked_at = F.col("before") <= F.col("share")  # others may have gone before
-    return within_shares(
-        rows.withColumn("bucket", bucket), literal(rows, over), "bucket", looked_at, sent(F.col("rank") < LEAST_RANK)
+    return keep_shares(
+        rows.withColumn("bucket", bucket),
+        as_table(rows, over),
+        "bucket",
+        looked_at,
+        estimate_sent(F.col("rank") < LEAST_RANK),
     )
 
 
-def with_fair_shares(rows: DataFrame, over: Sequence[Excess], most: int) -> tuple[DataFrame, DataFrame]:
-    """Rows of which a shard may have `most` at most: of each host as many as of the others, those with the least hashes.
+def keep_fair_shares(rows: DataFrame, over: Sequence[Excess], most: int) -> tuple[DataFrame, DataFrame]:
+    """Keep at most `most` rows of a shard: of each host up to its fair share, those with the least hashes.
 
-    Answers what is kept, and a row of each host that has lost some: `window_end, shard, share, n, name`, the first name that is left out.
+    Returns what is kept, and a row for each host that has lost some: `window_end, shard, share, n, name`, the first name that is left out.
     """
     full = F.col("window_end").isin([one.window_end for one in over]) & F.col("host").isNotNull()
     own = F.when(full, F.col("shard"))
-    hosts = rows.where(full).groupBy("window_end", "shard", "host").agg(F.sum(units()).alias("n"))
+    hosts = rows.where(full).groupBy("window_end", "shard", "host").agg(F.sum(row_weight()).alias("n"))
     shares = fair_shares(hosts, most).withColumnRenamed("shard", "group")
-    return within_shares(rows.withColumn("group", own), shares, "group", F.lit(True), F.col("rank"))
+    return keep_shares(rows.withColumn("group", own), shares, "group", F.lit(True), F.col("rank"))
 
 
-def within_shares(
+def keep_shares(
     rows: DataFrame, shares: DataFrame, group: str, looked_at: Column, sent: Column
 ) -> tuple[DataFrame, DataFrame]:
-    """The same of the `share` that hosts of a group in a window may have, which is a column of `rows` and goes.
+    """As `keep_fair_shares`, with given `shares` of each window and `group`, a column of `rows` that is dropped.
 
-    `sent` is how many a host had that has more, by the `rank` and the `hash` of the last that is `looked_at`.
+    `sent` is how many rows a host had, an expression of the `rank` and the `hash` of its last row that is `looked_at`.
     """
     joined = rows.join(F.broadcast(shares.select("window_end", group, "share")), ["window_end", group], "left")
     host, chosen = ["window_end", "host"], F.col("share").isNotNull()
     order = Window.partitionBy(*host, chosen).orderBy("hash", "series")
     ranked = (
         joined.withColumn("hash", F.xxhash64("series"))
-        .withColumns({"rank": F.row_number().over(order), "before": units_before(order)})
+        .withColumns({"rank": F.row_number().over(order), "before": weight_before(order)})
         .where(~chosen | looked_at)
     )
     fits = F.col("before") < F.col("share")
@@ -365,11 +393,8 @@ def within_shares(
     return kept, of_hosts.where("cut").select("window_end", "shard", "share", (sent - F.col("kept")).alias("n"), "name")
 
 
-def all_left_out(hosts: DataFrame) -> DataFrame:
-    """Of hosts as `with_fair_shares` answers them what was left out of each shard.
-
-    `last` is the least share: what a host has of which rows are missing, or more.
-    """
+def summarize_left_out(hosts: DataFrame) -> DataFrame:
+    """What was left out of each shard, from the hosts that `keep_fair_shares` returns. `last` is the least share in the shard."""
     return (
         hosts.groupBy("window_end", "shard")
         .agg(
@@ -381,24 +406,24 @@ def all_left_out(hosts: DataFrame) -> DataFrame:
     )
 
 
-def with_fair_texts(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
-    """The rows, where sample lines of a shard may be more than `MOST_BYTES`: hosts whose lines are more than their share have none."""
-    full = F.col("window_end").isin([one.window_end for one in over]) & of_template()
+def drop_unfair_texts(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
+    """Remove the sample lines of hosts that have more than their fair share of the `MOST_BYTES` of a shard. No row is left out."""
+    full = F.col("window_end").isin([one.window_end for one in over]) & is_template()
     shard = ["window_end", "shard"]
     texts = (
         rows.where(full).groupBy(*shard, "host").agg(F.coalesce(F.sum(F.octet_length("sample")), F.lit(0)).alias("n"))
     )
     long = texts.join(F.broadcast(fair_shares(texts, MOST_BYTES)), shard).where(F.col("n") > F.col("share"))
     joined = rows.join(long.select(*shard, "host", F.lit(True).alias("long")), [*shard, "host"], "left")
-    sample = F.when(F.col("long") & of_template(), F.lit(None).cast("string")).otherwise(F.col("sample"))
+    sample = F.when(F.col("long") & is_template(), F.lit(None).cast("string")).otherwise(F.col("sample"))
     return joined.withColumn("sample", sample).drop("long")
 
 
 def fair_shares(hosts: DataFrame, most: int, group: str = "shard") -> DataFrame:
-    """Of the shards with more than `most` rows the rows that each host may have, `share`, at least one. `group` may be another column.
+    """Max-min fair shares: how many rows each host may have, `share`, at least one, in shards with more than `most` rows.
 
-    `hosts` has the rows of each, `n`. In the order of that number a host may have an equal part of what those before it leave; the
-    first that has more than its part, and all that come after it, have that part.
+    `hosts` has the number of rows of each, `n`. In ascending order of `n` a host is offered an equal part of what those before it have left;
+    the part of the first one that has more is the share of it and of all after it. `group` names another column than `shard`.
     """
     order = Window.partitionBy("window_end", group).orderBy("n", "host")
     before = F.coalesce(F.sum("n").over(order.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
@@ -414,7 +439,7 @@ def series_of_shard(limits: LimitParameters, shards: int) -> int:
 
 
 def most_metrics(limits: LimitParameters) -> int:
-    """How many metrics of a host are looked at in a window: some more than are written."""
+    """How many metrics of a host are looked at in a window: `SHOWN_NAMES` more than are written, to name some that are left out."""
     return limits.metric_rows + SHOWN_NAMES
 
 
@@ -424,85 +449,39 @@ def series_of_bucket(limits: LimitParameters) -> int:
 
 
 def hosts_of_shard(limits: LimitParameters, shards: int) -> int:
-    """Of how many hosts of a shard rows are written in a window at most."""
+    """How many hosts of a shard have rows in a window at most."""
     return limits.of_shard(shards).hosts * MOST_HOSTS
 
 
-def literal(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
-    """What is too much as a table. Through JSON, because a DataFrame made of Python values would start a Python worker."""
+def as_table(rows: DataFrame, over: Sequence[Excess]) -> DataFrame:
+    """Excesses as a table. Made from JSON, because a DataFrame made of Python values would start a Python worker."""
     ddl = "array<struct<window_end:bigint,host:string,limit:string,bucket:int,share:bigint>>"
     found = F.from_json(F.lit(json.dumps([asdict(one) for one in over])), ddl)
     return rows.sparkSession.range(1).select(F.inline(found))
 
 
-def most_rows(limits: LimitParameters) -> Column:
-    """How many rows of the limit's kind a host may have in a window; null of what is of no host."""
+def max_rows_of_host(limits: LimitParameters) -> Column:
+    """How many rows a host may have in a window of the kind in the column `limit`; null for labels, changes and rules."""
     return F.when(F.col("limit") == METRICS, limits.metric_rows).when(F.col("limit") == TEMPLATES, limits.template_rows)
 
 
-def host_of(series: Column) -> Column:
-    """The quoted host of a series."""
-    return F.element_at(F.split(series, "/", 3), 2)
-
-
 def bucket_of(host: Column) -> Column:
-    """The bucket of a quoted host, from 0: which are summed together (`SeriesSums.java`)."""
+    """The bucket of a quoted host, from 0. The metrics of a bucket are summed together (`SeriesSums.java`)."""
     return shard_of(host, BUCKETS)
 
 
-def shard_of(host: Column, shards: int) -> Column:
-    """The shard of a quoted host, from 0."""
-    return F.pmod(F.xxhash64(host), F.lit(shards)).cast("int")
-
-
-def units() -> Column:
-    """As how many a row counts: by the bytes of its series' name."""
+def row_weight() -> Column:
+    """How much a row counts towards a limit: one for each `NAME_BYTES` of the name of its series."""
     return F.ceil(F.octet_length("series") / NAME_BYTES)
 
 
-def units_before(order: WindowSpec) -> Column:
-    """As how many the rows before a row count."""
-    return F.sum(units()).over(order.rowsBetween(Window.unboundedPreceding, 0)) - units()
+def weight_before(order: WindowSpec) -> Column:
+    """The weight of the rows before a row."""
+    return F.sum(row_weight()).over(order.rowsBetween(Window.unboundedPreceding, 0)) - row_weight()
 
 
-def of_metric() -> Column:
-    return F.col("series").startswith("gauge/") | F.col("series").startswith("counter/")
-
-
-def of_template() -> Column:
-    return F.col("series").startswith("template/")
-
-
-def of_rule() -> Column:
-    return F.col("series").startswith(RULE)
-
-
-def of_people() -> Column:
-    """Labels, changes and rules, which are of no host."""
-    return of_rule() | F.col("series").startswith(CHANGE) | F.col("series").startswith(LABEL)
-
-
-def offset_of(series: Column) -> Column:
-    """The offset in the name of what people write: as text, in the order of numbers."""
-    return F.substring_index(series, "/", -1)
-
-
-def of_other_templates() -> Column:
-    """Lines of a level whose templates have gone early: a template without an id."""
-    return of_template() & F.col("series").endswith("/")
-
-
-def is_level() -> Column:
-    return F.col("series").startswith("logs/")
-
-
-def level_of(series: Column, kind: str) -> Column:
-    """KIND/HOST/SERVICE/LEVEL of the template KIND/HOST/SERVICE/LEVEL/ID."""
-    return F.concat(F.lit(f"{kind}/"), F.substring_index(F.substring_index(series, "/", 4), "/", -3))
-
-
-def limit_of() -> Column:
-    """The limit that a row counts for. Levels go with their templates."""
-    series, lines = F.col("series"), of_template() | is_level()
-    of_limit = F.when(of_metric(), METRICS).when(lines, TEMPLATES).when(of_rule(), RULES)
+def limit_kind() -> Column:
+    """The limit that a row counts towards. Levels count towards that of templates."""
+    series, lines = F.col("series"), is_template() | is_level()
+    of_limit = F.when(is_metric(), METRICS).when(lines, TEMPLATES).when(is_rule(), RULES)
     return of_limit.when(series.startswith(CHANGE), CHANGES).when(series.startswith(LABEL), LABELS)

@@ -25,12 +25,13 @@ from app.kafka.partitions import by_topic
 from app.kafka.topics import topic_names
 from app.versions.replay_manifest import Slice, SliceResult
 from models.records.records import WatermarkMessage
-from pipelines import overflow, runner
+from pipelines import runner
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import Kafka, write_to_kafka
+from pipelines.series_columns import is_rule
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
@@ -157,7 +158,7 @@ def only(closed: DataFrame, part: Slice, *, with_rules: bool = False) -> DataFra
     within = end <= part.until
     if part.after is not None:
         later = end > part.after
-        within &= (later | overflow.of_rule()) if with_rules else later
+        within &= (later | is_rule()) if with_rules else later
     return closed.where(within)
 
 

@@ -39,7 +39,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import TABLES, host_of
 from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
-from pipelines.overflow import shard_of
+from pipelines.series_columns import shard_of
 from pipelines.spark_internals import prepare_state_reader
 from pipelines.state.shard_journal import model_of
 from pipelines.state.state_packing import BUFFER, parted

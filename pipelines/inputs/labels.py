@@ -13,6 +13,7 @@ from models.detection.labels import FIRST
 from models.records.labels import MOST_BYTES, MOST_NAME, MOST_SERIES, NAME
 from models.records.records import LABELS, Heartbeat
 from pipelines.inputs.fields import HEARTBEAT, known, let, record_text
+from pipelines.series_columns import host_of
 
 MEMBERS = "record string, label string, series array<string>"
 OFFSET_DIGITS = 20  # as text, offsets keep their order
@@ -70,17 +71,12 @@ def by_host(series: Column) -> Column:
 
     # Spark compares texts by their hashes, and structs with each other
     pairs = F.transform(
-        F.array_distinct(series), lambda name: F.struct(host_in(name).alias("host"), name.alias("name"))
+        F.array_distinct(series), lambda name: F.struct(host_of(name).alias("host"), name.alias("name"))
     )
     return let(
         F.sort_array(pairs),
         lambda names: let(F.transform(names, lambda pair: pair["host"]), lambda hosts: of(names, hosts)),
     )
-
-
-def host_in(name: Column) -> Column:
-    """The quoted host in a series' name."""
-    return F.element_at(F.split(name, "/", 3), 2)
 
 
 def problem(shape: Column, value: Column) -> Column:

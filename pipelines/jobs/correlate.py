@@ -38,7 +38,7 @@ from models.records.schema import parsed, plain, shown
 from pipelines import letters
 from pipelines.errors import DeterminismViolation
 from pipelines.failures import reading_state
-from pipelines.overflow import shard_of
+from pipelines.series_columns import shard_of
 from pipelines.windowing import TopicOfShards
 
 FORMAT = 4

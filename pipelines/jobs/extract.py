@@ -23,7 +23,7 @@ from models.core.limits import LimitParameters
 from models.detection.logged_rules import FIRST as RULE
 from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, StatisticsRow, WatermarkMessage
 from models.records.schema import fields_of
-from pipelines import clocks, letters, overflow, surplus
+from pipelines import letters, overflow, surplus, time_refusals
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
 from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
 from pipelines.inputs.masking import template_id
@@ -32,6 +32,15 @@ from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NOTHING, Quarantine
 from pipelines.runner import JOB_PRODUCER, BatchSink, Kafka, write_to_kafka
+from pipelines.series_columns import (
+    host_of,
+    is_metric,
+    is_other_templates,
+    is_rule,
+    is_template,
+    level_series,
+    shard_of,
+)
 from pipelines.windowing import MILLIS, WindowingConfig
 
 # The mark that `withWatermark` leaves on a column. Spark looks for it to decide when a window is closed.
@@ -80,7 +89,7 @@ def closed_windows(
             lines = lines.select(*shared).unionByName(found.select(*shared))
     lines = admitted(lines, ["series", "template", "message", "n"], windowing, quarantine)
     rows = point_statistics(points, windowing, surplus.needed_series(limits))
-    return rows.unionByName(line_statistics(surplus.lines_without(lines, limits)))
+    return rows.unionByName(line_statistics(surplus.drop_surplus_lines(lines, limits)))
 
 
 def readers(
@@ -170,7 +179,7 @@ def admitted(
     """
     append = F.unix_millis("timestamp")
     refusal = refusal_of(windowing)(F.col("event_time"), F.col("reason"))
-    for_time = F.col("reason").isNull() & refusal.isNotNull() & (overflow.of_metric() | overflow.of_template())
+    for_time = F.col("reason").isNull() & refusal.isNotNull() & (is_metric() | is_template())
     is_refused = F.col("why").isNotNull()
     value = F.coalesce("raw_value", F.lit("").cast("binary"))
     # Cut here, so that the state of a window holds no more of it than its letter does.
@@ -198,7 +207,7 @@ def admitted(
                 "why": refusal["why"],
                 "destination": refusal["destination"],
                 "delay": F.when(for_time, append - F.unix_millis("event_time")),
-                "host_refused": F.when(for_time, overflow.host_of(F.col("series"))),
+                "host_refused": F.when(for_time, host_of(F.col("series"))),
             }
         )
         .withColumn("event_time", time)  # of what is refused it changes here: those above are made of what it was
@@ -286,12 +295,12 @@ def windows_of(closed: DataFrame, windowing: WindowingConfig, limits: LimitParam
     """The windows of rows that `closed_windows` answered. A window nobody wrote into does not exist."""
     refused, late = F.col("refused").isNotNull(), F.col("refused.destination") == LATE
     counts = {DEAD_LETTERS: F.count_if(refused & ~late), LATE: F.count_if(refused & late)}
-    table, whole = overflow.by_window(closed, counts, limits, windowing.shards)
+    table, whole = overflow.count_by_window(closed, counts, limits, windowing.shards)
     rows = sorted(table.collect(), key=lambda row: row["window_end"])
     return ClosedWindows(
         tuple(row["window_end"] for row in rows),
         {kind: sum(row[kind] for row in rows) for kind in counts},
-        () if limits is None else tuple(overflow.excesses(closed, rows, whole, limits)),
+        () if limits is None else tuple(overflow.find_excesses(closed, rows, whole, limits)),
     )
 
 
@@ -338,13 +347,13 @@ def rows_of(
 ) -> DataFrame:
     """All rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`."""
     if limits is not None and windows.over:
-        rows = overflow.within(statistics(closed, windowing), windows.over, limits, windowing.shards)
+        rows = overflow.apply_limits(statistics(closed, windowing), windows.over, limits, windowing.shards)
         others = []
     else:
         # No level has peers: as part of those rows the totals would be computed for them as well, twice.
         rows, others = of_series(closed, windowing), [of_levels(closed, windowing)]
     if any(windows.refused.values()):
-        others.append(clocks.refused_for_time(closed, windowing.shards))
+        others.append(time_refusals.count_by_host(closed, windowing.shards))
     rows = with_peers(rows, windows.ends, windowing.window_seconds)
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), others, rows)
 
@@ -359,10 +368,10 @@ def of_series(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     named = F.concat(F.lit(RULE), F.col("shard"), F.lit("/"), F.substring_index("series", "/", -1))
     return (
         known_rows(closed)
-        .where(~overflow.of_other_templates())
+        .where(~is_other_templates())
         .drop("refused")
         .withColumn("shard", F.explode(shards_of(F.col("series"), windowing.shards)))
-        .withColumn("series", F.when(overflow.of_rule(), named).otherwise(F.col("series")))
+        .withColumn("series", F.when(is_rule(), named).otherwise(F.col("series")))
     )
 
 
@@ -370,11 +379,11 @@ def of_levels(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """The totals of log lines per host, service and level: `window_end, series, n, shard`."""
     totals = (
         known_rows(closed)
-        .where(overflow.of_template())
-        .groupBy("window_end", overflow.level_of(F.col("series"), "logs").alias("series"))
+        .where(is_template())
+        .groupBy("window_end", level_series(F.col("series"), "logs").alias("series"))
         .agg(F.sum("n").alias("n"))
     )
-    return totals.withColumn("shard", overflow.shard_of(overflow.host_of(F.col("series")), windowing.shards))
+    return totals.withColumn("shard", shard_of(host_of(F.col("series")), windowing.shards))
 
 
 def known_rows(closed: DataFrame) -> DataFrame:
@@ -385,7 +394,7 @@ def known_rows(closed: DataFrame) -> DataFrame:
 def shards_of(series: Column, shards: int) -> Column:
     """The shards that read a row: that of its host; of a rule all of them."""
     every = F.sequence(F.lit(0), F.lit(shards - 1))
-    return F.when(overflow.of_rule(), every).otherwise(F.array(overflow.shard_of(overflow.host_of(series), shards)))
+    return F.when(is_rule(), every).otherwise(F.array(shard_of(host_of(series), shards)))
 
 
 def watermarks_of(spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig) -> DataFrame:

@@ -133,7 +133,7 @@ def test_the_estimate_of_how_many_were_sent_is_as_exact_as_its_theory_says(spark
     rows = numbers.toDF("window_end", "series").withColumn("hash", F.xxhash64("series"))
     order = Window.partitionBy("window_end").orderBy("hash")
     least = rows.withColumn("rank", F.row_number().over(order)).where("rank = 400")
-    found = [row[0] for row in least.select(overflow.sent(F.lit(False))).collect()]
+    found = [row[0] for row in least.select(overflow.estimate_sent(F.lit(False))).collect()]
     error = [one / 5_000 - 1 for one in found]
     assert len(error) == 200
     assert not any(one % 10 for one in found), "three digits are as many as are known"
@@ -251,7 +251,7 @@ def test_within_the_limits_the_rows_are_the_same_and_the_query_has_no_more_steps
     frame = closed(spark, HONEST[:20])
     rows = extract.statistics(frame, WINDOWING)
     windows = extract.windows_of(frame, WINDOWING, LIMITS)
-    assert overflow.within(rows, windows.over, LIMITS, WINDOWING.shards) is rows
+    assert overflow.apply_limits(rows, windows.over, LIMITS, WINDOWING.shards) is rows
 
 
 def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSession) -> None:

@@ -23,8 +23,8 @@ from models.records.records import PEERS
 from pipelines.jobs import extract
 from pipelines.jobs.detect import METRICS, add_records, metric_rows
 from pipelines.jvm import REFUSED, packed_by_shard
-from pipelines.overflow import shard_of
 from pipelines.peers import QUANTILES
+from pipelines.series_columns import shard_of
 from pipelines.state.window_buffer import COUNTS, NUMBERS, WindowBuffer
 from pipelines.windowing import TopicOfShards
 

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from app.kafka import score_log
-from pipelines.overflow import shard_of
+from pipelines.series_columns import shard_of
 
 pytestmark = pytest.mark.spark
 

@@ -1,6 +1,6 @@
-"""Hosts whose records are refused for their time, in `statistics`: rows `overflow/HOST/late` and `overflow/HOST/ahead`.
+"""Counts the records of each host that were refused for their time: rows `overflow/HOST/late` and `overflow/HOST/ahead` of `statistics`.
 
-A host whose clock is wrong looks like one that is silent, since nothing of it is admitted. These rows say why (`models.detection.silence`).
+A host whose clock is wrong looks silent, because none of its records is admitted. `models.detection.silence` names the reason by these rows.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from models.detection.limits import AHEAD, LATE
-from pipelines.overflow import shard_of
+from pipelines.series_columns import shard_of
 from pipelines.windowing import MILLIS
 
-MOST_HOSTS = 1_000  # of a shard in a window, those with the most such records: of hosts that somebody makes up there are no more rows
+MOST_HOSTS = 1_000  # of a shard in a window, those with the most such records: a bound where somebody makes up hosts
 
 
-def refused_for_time(closed: DataFrame, shards: int) -> DataFrame:
+def count_by_host(closed: DataFrame, shards: int) -> DataFrame:
     """Rows of `extract.closed_windows` -> a row for each host, window and direction: `shard, window_end, series, n, last, sample`.
 
     `n` is how many records were refused for their time in the window of their append times, and `last` by how many seconds at least they were
@@ -28,14 +28,14 @@ def refused_for_time(closed: DataFrame, shards: int) -> DataFrame:
         .groupBy("window_end", host.alias("host"), direction.alias("direction"))
         .agg(F.count(F.lit(1)).alias("n"), F.floor(F.min(F.abs(delay)) / MILLIS).cast("double").alias("last"))
         .withColumn("shard", shard_of(F.col("host"), shards))
-        .withColumn("rank", ranks())
+        .withColumn("rank", rank_in_shard())
         .where(F.col("rank") <= MOST_HOSTS)
     )
     name = F.concat_ws("/", F.lit("overflow"), "host", "direction")
     return found.select("shard", "window_end", name.alias("series"), "n", "last", F.lit("[]").alias("sample"))
 
 
-def ranks() -> Column:
-    """The place of a host in its shard, by its records."""
+def rank_in_shard() -> Column:
+    """The rank of a host in its shard and window, from 1: by its number of refused records, descending."""
     order = Window.partitionBy("window_end", "shard").orderBy(F.desc("n"), "host", "direction")
     return F.row_number().over(order)
