@@ -24,7 +24,7 @@ REFUSAL = "map<string,struct<reason:string,head:string,length:bigint,sha256:stri
 class Quarantine:
     """Records in quarantine, in the order in which they were found: one for each job, place and append time.
 
-    Where a topic is made again, offsets begin anew: what has one of them then has another append time, and is read.
+    The append time is part of a record's identity, because offsets begin anew when a topic is deleted and created again.
     """
 
     records: tuple[QuarantinedRecord, ...] = ()
@@ -33,24 +33,24 @@ class Quarantine:
         """Whether there are any."""
         return bool(self.records)
 
-    def of(self, job: str, topics: Container[str]) -> Quarantine:
-        """Those that a job does not read, in these topics."""
+    def for_job(self, job: str, topics: Container[str]) -> Quarantine:
+        """The records of these topics that a job does not read."""
         return Quarantine(tuple(one for one in self.records if one.job == job and one.topic in topics))
 
     def contains(self, topic: str, partition: int, offset: int, timestamp: int) -> bool:
-        """Whether it holds the record at a place that was appended at a time, epoch ms."""
+        """Whether the record at this place with this append time, epoch ms, is in quarantine."""
         return any(one.place == (topic, partition, offset) and one.is_of(timestamp) for one in self.records)
 
-    def left_out(self, frame: DataFrame) -> DataFrame:
-        """Kafka's rows without those in quarantine."""
+    def drop_from(self, frame: DataFrame) -> DataFrame:
+        """Rows of a Kafka source without those in quarantine."""
         return frame.where(~self._listed()) if self else frame
 
-    def unread(self, frame: DataFrame) -> DataFrame:
-        """Kafka's rows, with null for the value of those in quarantine: whatever reads them finds nothing to read."""
+    def blank_values(self, frame: DataFrame) -> DataFrame:
+        """Rows of a Kafka source, where those in quarantine have null as `value`, so that no reader parses them."""
         return frame.withColumn("value", F.when(~self._listed(), F.col("value"))) if self else frame
 
-    def refused(self, frame: DataFrame) -> DataFrame:
-        """Rows of `unread`, parsed: those refused for being in quarantine get that as `reason`, and their first bytes as `raw_value`."""
+    def mark_refused(self, frame: DataFrame) -> DataFrame:
+        """Rows of `blank_values` after parsing: those in quarantine get the recorded `reason`, and their first bytes as `raw_value`."""
         if not self:
             return frame
         listed, reason = self._listed() & F.col("reason").isNotNull(), F.lit("quarantined: ")
@@ -61,12 +61,12 @@ class Quarantine:
             }
         )
 
-    def length(self, own: Column) -> Column:
-        """The bytes of a record: of those in quarantine as it is known, of others their own."""
+    def known_length(self, own: Column) -> Column:
+        """A record's number of bytes: as recorded for those in quarantine, `own` for others."""
         return F.when(self._listed(), self._known("length")).otherwise(own) if self else own
 
-    def sha256(self, own: Column) -> Column:
-        """The same for the SHA-256."""
+    def known_sha256(self, own: Column) -> Column:
+        """A record's SHA-256: as recorded for those in quarantine, `own` for others."""
         return F.when(self._listed(), self._known("sha256")).otherwise(own) if self else own
 
     def _listed(self) -> Column:
@@ -78,14 +78,14 @@ class Quarantine:
             (F.col("topic") == topic) & (F.col("partition") == partition) & F.col("offset").isin(sorted(found))
             for (topic, partition), found in sorted(offsets.items())
         )
-        names = sorted(map(name_of, self.records))
-        named = reduce(Column.__or__, (name.isin(names) for name in names_of_row()))
+        names = sorted(map(quarantine_name, self.records))
+        named = reduce(Column.__or__, (name.isin(names) for name in possible_names()))
         return F.coalesce(reduce(Column.__or__, each) & named, F.lit(False))
 
     def _known(self, field: str) -> Column:
-        """What the quarantine says of a row."""
+        """A field of the quarantine's entry about a row; null for rows that are not in quarantine."""
         known = {
-            name_of(one): {
+            quarantine_name(one): {
                 "reason": one.reason[:MAX_REASON],
                 "head": one.head,
                 "length": one.length,
@@ -94,18 +94,18 @@ class Quarantine:
             for one in self.records
         }
         found = F.from_json(F.lit(json.dumps(known)), REFUSAL)
-        return F.coalesce(*(found[name] for name in names_of_row()))[field]
+        return F.coalesce(*(found[name] for name in possible_names()))[field]
 
 
-def name_of(one: QuarantinedRecord) -> str:
-    """A record's place and append time; the place alone where the time is not known."""
+def quarantine_name(one: QuarantinedRecord) -> str:
+    """`TOPIC/PARTITION/OFFSET/TIMESTAMP` of a record; without the timestamp where it is not known."""
     return f"{one.name}/{one.timestamp}" if one.timestamp else one.name
 
 
-def names_of_row() -> tuple[Column, Column]:
-    """The names that a row may have in quarantine."""
+def possible_names() -> tuple[Column, Column]:
+    """The names under which a row may be in quarantine: with and without its append time."""
     place = F.concat_ws("/", "topic", "partition", "offset")
     return F.concat_ws("/", place, F.unix_millis("timestamp")), place
 
 
-NOTHING = Quarantine()
+NO_QUARANTINE = Quarantine()

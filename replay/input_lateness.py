@@ -27,7 +27,7 @@ def largest(spark: SparkSession, settings: Settings, whole: Slice) -> int:
     """
     kafka, partitions = kafka_connection(settings), spark.sparkContext.defaultParallelism
     readers = {settings.topic("telemetry"): telemetry_points, settings.topic("logs"): log_lines}
-    unread, least = quarantine.read(settings).found.of("extract", readers), settings.windowing.lateness_seconds
+    unread, least = quarantine.read(settings).found.for_job("extract", readers), settings.windowing.lateness_seconds
     delays = [
         most_late(read, read_bounded(spark, kafka, whole, topic, partitions), unread, whole.after, least)
         for topic, read in readers.items()
@@ -41,5 +41,5 @@ def most_late(read: Read, raw: DataFrame, unread: Quarantine, after: int | None,
     start = after if after is not None else (first[0] if first and first[0] is not None else 0)
     event = F.unix_millis("event_time")
     counts = F.col("reason").isNull() & (event >= start - lateness_seconds * MILLIS)
-    row = read(unread.left_out(raw)).where(counts).agg(F.max(F.unix_millis("timestamp") - event)).first()
+    row = read(unread.drop_from(raw)).where(counts).agg(F.max(F.unix_millis("timestamp") - event)).first()
     return row[0] if row and row[0] is not None else 0

@@ -29,7 +29,7 @@ from pipelines import runner
 from pipelines.errors import DeterminismViolation
 from pipelines.jobs import correlate, detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import Kafka, write_to_kafka
 from pipelines.series_columns import is_rule
 from pipelines.state import savepoint_format
@@ -51,7 +51,7 @@ class SliceContext:
     provenance: Provenance
     partitions: int
     write: bool = True
-    quarantine: Quarantine = NOTHING
+    quarantine: Quarantine = NO_QUARANTINE
 
 
 def read_bounded(spark: SparkSession, kafka: Kafka, part: Slice, topic: str, partitions: int) -> DataFrame:
@@ -141,7 +141,7 @@ def extracted(
     telemetry, logs, labels, changes, rules = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
-    unread = context.quarantine.of("extract", [topics[kind] for kind in INPUTS])
+    unread = context.quarantine.for_job("extract", [topics[kind] for kind in INPUTS])
     own = context.settings
     closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits, rules)
     return only(closed, part, with_rules=with_rules)

@@ -17,7 +17,14 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.checkpoint_damage import checksum_file, plan_anew
-from app.kafka.checkpoints import NOTHING, initial_offsets, last_committed, offset_log, planned_batch, unreadable
+from app.kafka.checkpoints import (
+    NO_OFFSET,
+    last_committed,
+    parse_initial_offsets,
+    planned_batch,
+    read_offset_log,
+    unreadable,
+)
 from app.kafka.connection import open_consumer
 from app.kafka.partitions import by_topic
 from pipelines.errors import InputError
@@ -54,7 +61,7 @@ def adapt(settings: Settings, jobs: Mapping[str, Path], report: Report = silent)
     for job, checkpoint in jobs.items():
         fitting = all(fits(line, inputs[job]) for _, _, lines in begun[job] for line in lines)
         batch = planned_batch(checkpoint)
-        planned = [] if batch is None else offset_log(checkpoint, batch.number)[1]
+        planned = [] if batch is None else read_offset_log(checkpoint, batch.number)[1]
         if not fitting or not all(fits(line, inputs[job]) for line in planned):
             plan_anew(job, settings.version, checkpoint, report)
         if not fitting:
@@ -76,8 +83,8 @@ def where_it_goes_on(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:
     try:
         if done is None:
             initial = sorted((checkpoint / "sources").glob("*/0"))
-            return [(file, "\0v1\n", [initial_offsets(file.read_text())]) for file in initial]
-        metadata, lines = offset_log(checkpoint, done)
+            return [(file, "\0v1\n", [parse_initial_offsets(file.read_text())]) for file in initial]
+        metadata, lines = read_offset_log(checkpoint, done)
         return [(checkpoint / "offsets" / str(done), f"v1\n{json.dumps(metadata)}\n", lines)]
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
@@ -85,7 +92,7 @@ def where_it_goes_on(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:
 
 def topics_in(line: str) -> set[str]:
     """The topics that a source of a checkpoint names; none where it has no offset yet."""
-    return set() if line.strip() in ("", NOTHING) else set(json.loads(line))
+    return set() if line.strip() in ("", NO_OFFSET) else set(json.loads(line))
 
 
 def input_of(line: str, inputs: Inputs) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from app.core.atomic_files import sync_to_disk, write_durably
 from app.core.report import Report, silent
-from app.kafka.checkpoints import offset_log
+from app.kafka.checkpoints import read_offset_log
 from pipelines.errors import CheckpointLost, KappaError
 
 CHECKSUM_HEADER = b"crc\0"
@@ -127,7 +127,7 @@ def problem_of_entry(file: Path, part: str) -> str | None:
     """What is wrong with the text of a file of `offsets` or `commits`."""
     try:
         if part == "offsets":
-            sources = offset_log(file.parent.parent, int(file.name))[1]
+            sources = read_offset_log(file.parent.parent, int(file.name))[1]
             _ = [json.loads(line) for line in sources if line.strip() not in ("", "-")]
             return None if sources else "names no source"
         version, *lines = file.read_text().splitlines()

@@ -25,7 +25,7 @@ from app.core.atomic_files import link_or_copy
 from app.kafka.partitions import Partition
 from pipelines.errors import InputError
 
-NOTHING = "-"  # what Spark writes for a source that has no offset yet
+NO_OFFSET = "-"  # what Spark writes for a source that has no offset yet
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def planned_batch(checkpoint: Path) -> PlannedBatch | None:
         return None
     try:
         text = (checkpoint / "offsets" / str(planned)).read_bytes()
-        ends = offsets_of(offset_log(checkpoint, planned)[1])
+        ends = parse_offsets(read_offset_log(checkpoint, planned)[1])
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
     begun = consumed_offsets(checkpoint)
@@ -86,11 +86,11 @@ def consumed_offsets(checkpoint: Path) -> ConsumedOffsets | None:
     done = last_committed(checkpoint)
     try:
         if done is not None:
-            metadata, sources = offset_log(checkpoint, done)
-            return ConsumedOffsets(offsets_of(sources), time_reached(metadata))
+            metadata, sources = read_offset_log(checkpoint, done)
+            return ConsumedOffsets(parse_offsets(sources), time_reached_ms(metadata))
         beginnings = sorted((checkpoint / "sources").glob("*/0"))
-        sources = [initial_offsets(file.read_text()) for file in beginnings]
-        return ConsumedOffsets(offsets_of(sources)) if sources else None
+        sources = [parse_initial_offsets(file.read_text()) for file in beginnings]
+        return ConsumedOffsets(parse_offsets(sources)) if sources else None
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
 
@@ -104,7 +104,7 @@ def committed_watermark(checkpoint: Path) -> int | None:
     if done is None:
         return None
     try:
-        metadata, _ = offset_log(checkpoint, done)
+        metadata, _ = read_offset_log(checkpoint, done)
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
     return metadata.get("batchWatermarkMs") or None
@@ -141,7 +141,7 @@ def last_committed(checkpoint: Path) -> int | None:
 def offsets_after(checkpoint: Path, batch: int) -> dict[Partition, int]:
     """Where a batch ended: the next offset of each partition. Raises InputError for a checkpoint that cannot be read."""
     try:
-        return offsets_of(offset_log(checkpoint, batch)[1])
+        return parse_offsets(read_offset_log(checkpoint, batch)[1])
     except (OSError, ValueError) as error:
         raise unreadable(checkpoint, error) from error
 
@@ -163,7 +163,7 @@ def link_checkpoint(checkpoint: Path, copy: Path) -> Path:
     return copy
 
 
-def offset_log(checkpoint: Path, batch: int) -> tuple[dict[str, Any], list[str]]:
+def read_offset_log(checkpoint: Path, batch: int) -> tuple[dict[str, Any], list[str]]:
     """The entry of a batch in `offsets`: Spark's metadata, and a line for each source. Raises ValueError for another format."""
     version, *lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     if version != "v1" or not lines:
@@ -172,7 +172,7 @@ def offset_log(checkpoint: Path, batch: int) -> tuple[dict[str, Any], list[str]]
     return json.loads(lines[0]), lines[1:]
 
 
-def initial_offsets(text: str) -> str:
+def parse_initial_offsets(text: str) -> str:
     """The offsets at which a source began. Spark puts a zero byte before the version."""
     version, _, offsets = text.lstrip("\0").partition("\n")
     if version != "v1":
@@ -181,16 +181,16 @@ def initial_offsets(text: str) -> str:
     return offsets
 
 
-def offsets_of(sources: Iterable[str]) -> dict[Partition, int]:
+def parse_offsets(sources: Iterable[str]) -> dict[Partition, int]:
     """Next offsets by partition, of all sources of a job together."""
     found: dict[Partition, int] = {}
     for line in sources:
-        if line.strip() not in ("", NOTHING):
+        if line.strip() not in ("", NO_OFFSET):
             for topic, partitions in json.loads(line).items():
                 found |= {(topic, int(partition)): int(offset) for partition, offset in partitions.items()}
     return found
 
 
-def time_reached(metadata: Mapping[str, Any]) -> int | None:
+def time_reached_ms(metadata: Mapping[str, Any]) -> int | None:
     """About the time of the first records after a batch: its watermark, else the time at which it was planned."""
     return metadata.get("batchWatermarkMs") or metadata.get("batchTimestampMs")

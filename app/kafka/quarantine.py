@@ -29,7 +29,7 @@ from models.records.records import JOBS, QuarantinedRecord, RefusedRecord
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError
 from pipelines.inputs.fields import MAX_RECORD
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class QuarantineLog:
     """All that the topic says: the offset up to which it was read, what was found in order, what was released since, and what was to be."""
 
     end: int = 0
-    found: Quarantine = NOTHING
+    found: Quarantine = NO_QUARANTINE
     released: tuple[QuarantinedRecord, ...] = ()
     begun: tuple[QuarantinedRecord, ...] = ()
 

@@ -33,7 +33,7 @@ from models.rules.rule_log import (
 )
 from pipelines.errors import InputError
 from pipelines.inputs import fields
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.windowing import MILLIS
 
 log = structlog.get_logger()
@@ -170,7 +170,7 @@ class RuleTail:
     """The topic, read further whenever it is asked for: what has come since."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._next, self._unread = settings, 0, NOTHING
+        self._settings, self._next, self._unread = settings, 0, NO_QUARANTINE
         self.window_ms = settings.windowing.window_seconds * MILLIS
 
     def read(self) -> NewRules:
@@ -193,7 +193,7 @@ class RuleTail:
 
 def unread_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> Quarantine:
     """The records in quarantine that `extract` does not read."""
-    return quarantine.read_with(settings, consumer).found.of("extract", [at.topic])
+    return quarantine.read_with(settings, consumer).found.for_job("extract", [at.topic])
 
 
 def records_of(

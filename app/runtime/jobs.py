@@ -20,7 +20,7 @@ from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError
 from pipelines.gates import WindowGrid
 from pipelines.jobs import correlate, detect, extract, index
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import Input, Job
 from pipelines.state import savepoint_format
 from pipelines.windowing import MILLIS, TopicOfShards
@@ -56,13 +56,13 @@ def selected(names: Sequence[str]) -> JobSelection:
 
 
 def extract_job(
-    settings: Settings, on_refused: extract.OnRefused | None = None, quarantine: Quarantine = NOTHING
+    settings: Settings, on_refused: extract.OnRefused | None = None, quarantine: Quarantine = NO_QUARANTINE
 ) -> Job:
     """telemetry, logs, labels, changes, rules -> statistics, late, dead-letters."""
     windowing, topics, delay = settings.windowing, topic_names(settings), settings.windowing.watermark_delay_seconds
     starting = starting_of(start_position(settings))
     partitions = settings.input_partitions
-    unread = quarantine.of("extract", [topics[kind] for kind in partitions])
+    unread = quarantine.for_job("extract", [topics[kind] for kind in partitions])
     return Job(
         name="extract",
         inputs=tuple(
@@ -97,7 +97,7 @@ def starting_of(begun: StartPosition | None) -> Mapping[str, Mapping[int, int]] 
     return None if begun is None else begun.offsets
 
 
-def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
+def detect_job(settings: Settings, quarantine: Quarantine = NO_QUARANTINE) -> Job:
     """statistics -> scores, novelties, with `early.enabled` bounds."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
@@ -105,13 +105,13 @@ def detect_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
     shards = settings.windowing.shards
     early = EarlyParameters(settings.early.false_alarms_a_day, shards) if settings.early.enabled else None
     processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"], early)
-    unread = quarantine.of("detect", (topics["statistics"],))
+    unread = quarantine.for_job("detect", (topics["statistics"],))
     source = topic_of_shards(TopicOfShards, settings, "statistics")
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
         transform=lambda raw: detect.records(
-            detect.observed(detect.detect(unread.left_out(raw), processor, source)), topics, partitions
+            detect.observed(detect.detect(unread.drop_from(raw), processor, source)), topics, partitions
         ),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=most_records(settings),
@@ -130,20 +130,20 @@ def topic_of_shards(kind: type[Topic], settings: Settings, topic: str) -> Topic:
     )
 
 
-def correlate_job(settings: Settings, quarantine: Quarantine = NOTHING) -> Job:
+def correlate_job(settings: Settings, quarantine: Quarantine = NO_QUARANTINE) -> Job:
     """novelties -> incidents."""
     topics = topic_names(settings)
     begun = start_position(settings)
     begin = (
         None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
     )
-    unread = quarantine.of("correlate", (topics["novelties"],))
+    unread = quarantine.for_job("correlate", (topics["novelties"],))
     source = topic_of_shards(correlate.NoveltiesTopic, settings, "novelties")
     return Job(
         name="correlate",
         inputs=(Input((topics["novelties"],), starting=starting_of(begun)),),
         transform=lambda raw: correlate.correlate(
-            unread.left_out(raw), settings.correlation, settings.version, topics, source, begin
+            unread.drop_from(raw), settings.correlation, settings.version, topics, source, begin
         ),
         checkpoint=str(settings.checkpoint("correlate")),
         max_records_per_batch=most_records(settings),
@@ -154,7 +154,7 @@ def index_job(
     settings: Settings,
     stopping: Stopping,
     prepare: Prepare | None = None,
-    quarantine: Quarantine = NOTHING,
+    quarantine: Quarantine = NO_QUARANTINE,
     is_prepared: IsPrepared = lambda client: True,
 ) -> Job:
     """novelties, incidents, late, dead-letters, labels, deliveries, early (and scores, where switched on) -> Elasticsearch."""
@@ -162,7 +162,7 @@ def index_job(
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
     own, labels = inputs_of(settings, "index")
-    unread = quarantine.of("index", (*own, *labels))
+    unread = quarantine.for_job("index", (*own, *labels))
     return Job(
         name="index",
         inputs=(
@@ -170,7 +170,7 @@ def index_job(
             Input(labels, headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
         ),
         transform=lambda raw, raw_labels: documents(
-            unread.left_out(raw.unionByName(raw_labels)), settings.version, topics, first
+            unread.drop_from(raw.unionByName(raw_labels)), settings.version, topics, first
         ),
         sink=index.sink(
             topics,

@@ -23,7 +23,7 @@ from app.runtime.halving import OffsetSpan, Spans, size
 from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from pipelines import failures, spark_internals
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import Job, rehearse
 
 POLL_SECONDS = 0.2
@@ -85,10 +85,10 @@ class Rehearsal:
     @property
     def has_readers(self) -> bool:
         """Whether what looks into single records can be done by itself."""
-        return bool(self._what.made(NOTHING).readers)
+        return bool(self._what.made(NO_QUARANTINE).readers)
 
     def read(
-        self, spans: Spans, quarantine: Quarantine = NOTHING, *, whole: bool = False, patience: int = 1
+        self, spans: Spans, quarantine: Quarantine = NO_QUARANTINE, *, whole: bool = False, patience: int = 1
     ) -> str | None:
         """Read spans as the job does.
 
@@ -139,7 +139,7 @@ class Rehearsal:
         answer = self._ask(None, STARTING_SECONDS)
         began = time.monotonic()
         if answer is not None and answer[0] == "read":
-            answer = self._ask(((), NOTHING, False), STARTING_SECONDS)
+            answer = self._ask(((), NO_QUARANTINE, False), STARTING_SECONDS)
         self._idle_seconds = time.monotonic() - began
         if answer is None or answer[0] != "read":
             self._end()
@@ -195,7 +195,7 @@ def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
     spark, kafka = session(what.settings, f"kappa-rehearsal-{what.job}"), kafka_connection(what.settings)
     spark_internals.prepare_state_reader(spark)
     spark.conf.set("spark.sql.shuffle.partitions", str(what.settings.spark.shuffle_partitions))
-    request: Request = (), NOTHING, False
+    request: Request = (), NO_QUARANTINE, False
     with suppress(EOFError):
         while True:
             spans, quarantine, whole = request

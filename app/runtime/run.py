@@ -27,7 +27,7 @@ from app.versions import locks, lost_checkpoints, start_position, violations
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation, KappaError
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import Job, Runner, start, stop_after_batch
 
 QUERY_SECONDS = 0.1  # between two looks at a query that ends by itself
@@ -62,7 +62,7 @@ def make_job(
     name: str,
     stopping: threading.Event,
     health: Health,
-    unread: Quarantine = NOTHING,
+    unread: Quarantine = NO_QUARANTINE,
 ) -> Job:
     """A job by its name."""
     match name:

@@ -30,7 +30,7 @@ from pipelines.inputs.masking import template_id
 from pipelines.jvm import SUMS, Needed, counts_of_flat, merged_sums, rows_of_sums, sums_of_flat, sums_of_points
 from pipelines.overflow import Excess
 from pipelines.peers import with_peers
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import JOB_PRODUCER, BatchSink, Kafka, write_to_kafka
 from pipelines.series_columns import (
     host_of,
@@ -65,7 +65,7 @@ def closed_windows(
     logs: DataFrame,
     windowing: WindowingConfig,
     labels: DataFrame | None = None,
-    quarantine: Quarantine = NOTHING,
+    quarantine: Quarantine = NO_QUARANTINE,
     changes: DataFrame | None = None,
     limits: LimitParameters | None = None,
     rules: DataFrame | None = None,
@@ -93,7 +93,7 @@ def closed_windows(
 
 
 def readers(
-    windowing: WindowingConfig, quarantine: Quarantine = NOTHING, limits: LimitParameters | None = None
+    windowing: WindowingConfig, quarantine: Quarantine = NO_QUARANTINE, limits: LimitParameters | None = None
 ) -> tuple[Reader, ...]:
     """What reads telemetry, logs, labels, changes and rules, a record at a time: Kafka's columns -> the columns that `admitted` takes.
 
@@ -101,7 +101,7 @@ def readers(
     """
 
     def reading(read: Reader) -> Reader:
-        return lambda raw: quarantine.refused(read(quarantine.unread(raw)))
+        return lambda raw: quarantine.mark_refused(read(quarantine.blank_values(raw)))
 
     return (
         reading(lambda raw: points_and_sums(raw, windowing, surplus.needed_series(limits))),
@@ -171,7 +171,7 @@ def refusal_of(windowing: WindowingConfig) -> Refusal:
 
 
 def admitted(
-    records: DataFrame, keep: list[str], windowing: WindowingConfig, quarantine: Quarantine = NOTHING
+    records: DataFrame, keep: list[str], windowing: WindowingConfig, quarantine: Quarantine = NO_QUARANTINE
 ) -> DataFrame:
     """Decide for each record, from the record alone, where it goes.
 
@@ -191,8 +191,8 @@ def admitted(
         append,
         F.substring("why", 1, MAX_REASON),
         F.substring(value, 1, LETTER_BYTES),
-        quarantine.length(length_of(value)),
-        quarantine.sha256(sha256_of(value)),
+        quarantine.known_length(length_of(value)),
+        quarantine.known_sha256(sha256_of(value)),
         F.col("host_refused"),
         F.col("delay"),
     ).cast(f"struct<{REFUSED}>")

@@ -281,7 +281,7 @@ def shards_of(spark: SparkSession, series: Iterable[str], shards: int) -> dict[s
 def records_after(settings: Settings, positions: Mapping[int, int]) -> tuple[list[Any], int]:
     """Records of `novelties` from offsets to the topic's end, and how many partitions it has."""
     topic = settings.topic("novelties")
-    unread = quarantine.read(settings).found.of("correlate", (topic,))
+    unread = quarantine.read(settings).found.for_job("correlate", (topic,))
     try:
         consumer = KafkaConsumer(**client_options(settings), allow_auto_create_topics=False, enable_auto_commit=False)
     except (KafkaError, OSError) as error:

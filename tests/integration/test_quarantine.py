@@ -26,7 +26,7 @@ from app.runtime import jobs, poison
 from app.runtime.run import prepare
 from models.records.records import QuarantinedRecord
 from pipelines.errors import InputError
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from pipelines.runner import Runner
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
@@ -114,7 +114,7 @@ def test_a_record_that_ends_extract_is_quarantined_and_all_others_are_counted(
     (place,) = feed(settings, [value])
     killers.install()
     with pytest.raises(Exception, match="cannot be read"):
-        run_extract(kafka_spark, settings, NOTHING)
+        run_extract(kafka_spark, settings, NO_QUARANTINE)
     (found,) = search(settings, lines)
     assert (found.place, found.job, found.length) == (place, "extract", len(value))
     assert "cannot be read" in found.reason

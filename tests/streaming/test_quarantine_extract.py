@@ -14,7 +14,7 @@ from support.raw_records import NOON_MS, WINDOWING, Raw, at, frame, line, point,
 from models.records.records import QuarantinedRecord
 from pipelines.inputs import log_lines
 from pipelines.jobs import extract
-from pipelines.quarantine import NOTHING, Quarantine
+from pipelines.quarantine import NO_QUARANTINE, Quarantine
 from replay.input_lateness import most_late
 
 pytestmark = pytest.mark.spark
@@ -83,12 +83,12 @@ def test_records_in_quarantine_are_dead_letters_and_the_others_are_counted(spark
 
 def test_without_a_quarantine_nothing_is_added_to_the_plan(spark: SparkSession) -> None:
     rows = frame(spark, [])
-    assert NOTHING.unread(rows) is NOTHING.refused(rows) is NOTHING.left_out(rows) is rows
+    assert NO_QUARANTINE.blank_values(rows) is NO_QUARANTINE.mark_refused(rows) is NO_QUARANTINE.drop_from(rows) is rows
 
 
 def test_other_jobs_leave_the_records_out(spark: SparkSession) -> None:
     rows = [of("statistics", b"{}", offset) for offset in range(5)]
-    left = Quarantine((entry(rows[3]),)).left_out(frame(spark, rows)).collect()
+    left = Quarantine((entry(rows[3]),)).drop_from(frame(spark, rows)).collect()
     assert sorted(row["offset"] for row in left) == [0, 1, 2, 4]
 
 
@@ -97,7 +97,7 @@ def test_what_has_the_place_of_a_record_since_its_topic_was_made_again_is_read(s
     now = NOON_MS + 2_000
     before = [replace(entry(one, "of the topic before"), timestamp=now - 1) for one in points[:2]]
     unread = Quarantine((*before, replace(entry(points[0]), timestamp=now)))
-    left = unread.left_out(frame(spark, points)).collect()
+    left = unread.drop_from(frame(spark, points)).collect()
     assert sorted(row["offset"] for row in left) == [1, 2, 3]
     rows = extract.closed_windows(frame(spark, points), frame(spark, []), WINDOWING, quarantine=unread).collect()
     refused = [row["refused"]["reason"] for row in rows if row["refused"] is not None]

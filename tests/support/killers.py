@@ -19,7 +19,7 @@ from pipelines.runner import Job
 from pipelines.windowing import WindowingConfig
 
 HANG_MS = 3_600_000
-LEFT_OUT = Quarantine.left_out
+DROP_FROM = Quarantine.drop_from
 
 
 def called(kind: str, method: str, *arguments: Column) -> Column:
@@ -59,9 +59,9 @@ def faulty(raw: DataFrame) -> DataFrame:
     return raw.withColumn("value", value)
 
 
-def faulty_left_out(own: Quarantine, frame: DataFrame) -> DataFrame:
+def faulty_drop_from(own: Quarantine, frame: DataFrame) -> DataFrame:
     """What the other jobs read: all that is not in quarantine."""
-    return faulty(LEFT_OUT(own, frame))
+    return faulty(DROP_FROM(own, frame))
 
 
 def faulty_lines(raw: DataFrame, windowing: WindowingConfig) -> DataFrame:
@@ -86,12 +86,12 @@ class FaultyRehearsed(Rehearsed):
 def install() -> None:
     """Let the jobs of this process read with the faults."""
     setattr(extract, "lines_and_counts", faulty_lines)  # noqa: B010 - mypy knows no such attribute there
-    setattr(Quarantine, "left_out", faulty_left_out)  # noqa: B010
+    setattr(Quarantine, "drop_from", faulty_drop_from)  # noqa: B010
     setattr(poison, "Rehearsed", FaultyRehearsed)  # noqa: B010
 
 
 def uninstall() -> None:
     """Let them read as they do."""
     setattr(extract, "lines_and_counts", lines_and_counts)  # noqa: B010
-    setattr(Quarantine, "left_out", LEFT_OUT)  # noqa: B010
+    setattr(Quarantine, "drop_from", DROP_FROM)  # noqa: B010
     setattr(poison, "Rehearsed", Rehearsed)  # noqa: B010

@@ -15,7 +15,7 @@ from app.runtime import run
 from app.runtime.run import index_to_end
 from app.versions.serving import Serving
 from pipelines.errors import InputError
-from pipelines.quarantine import NOTHING
+from pipelines.quarantine import NO_QUARANTINE
 from pipelines.runner import Job
 from replay import promote
 from replay.promote import PromotionPlan
@@ -69,7 +69,7 @@ def indexing(monkeypatch: pytest.MonkeyPatch, query: Query) -> list[Job]:
         ("QUERY_SECONDS", 0.0),
     ):
         monkeypatch.setattr(run, name, found)
-    monkeypatch.setattr(quarantine, "read", lambda _: SimpleNamespace(found=NOTHING))
+    monkeypatch.setattr(quarantine, "read", lambda _: SimpleNamespace(found=NO_QUARANTINE))
     return started
 
 

@@ -66,8 +66,8 @@ def test_a_forged_record_is_none(changes: dict[str, Any]) -> None:
 
 def test_a_job_leaves_unread_what_ended_it_and_nothing_else() -> None:
     found = Quarantine((record(), record(job="index"), record(offset=8, topic="telemetry")))
-    assert found.of("extract", ("logs",)).records == (record(),)
-    assert not found.of("detect", ("logs",))
+    assert found.for_job("extract", ("logs",)).records == (record(),)
+    assert not found.for_job("detect", ("logs",))
     assert found.contains("logs", 1, 7, 1_000)
     assert not found.contains("logs", 1, 8, 1_000)
 
