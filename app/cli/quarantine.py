@@ -21,7 +21,8 @@ from models.records.schema import plain
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:
-    from app.kafka.quarantine import QuarantineLog, Retry
+    from app.kafka.quarantine import QuarantineLog
+    from app.kafka.quarantine_retry import Retry
 
 quarantine_app = typer.Typer(
     help="Records that a job skips, because each time it read them they ended it.", no_args_is_help=True
@@ -56,7 +57,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show why a record is in quarantine, its headers and its first bytes, escaped."""
-    from app.kafka import quarantine  # loads Kafka's client
+    from app.kafka import quarantine, quarantine_retry, record_range  # loads Kafka's client
 
     settings = settings_of(config)
     known = quarantine.read(settings)
@@ -65,7 +66,7 @@ def show(
     if last is None:
         raise InputError(unknown(place))
     of_jobs = [one for one in known.found.records if one.identity == last.identity]
-    record = quarantine.meant(last, quarantine.fetched(settings, *wanted))
+    record = quarantine_retry.unless_replaced(last, record_range.fetch_record(settings, *wanted))
     if raw is not None:
         save(place, None if record is None else record.value or b"", raw)
     answer = described(known, of_jobs[0]) | in_log(record, last) | {"jobs": [one.job for one in of_jobs]}
@@ -84,14 +85,14 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Append a record to its topic again; a release that can read it takes it as one that arrives now."""
-    from app.kafka import quarantine  # loads Kafka's client
+    from app.kafka import quarantine, quarantine_retry  # loads Kafka's client
 
     settings = settings_of(config)
-    planned = quarantine.planned_retry(settings, quarantine.read(settings), parsed_place(place))
+    planned = quarantine_retry.plan_retry(settings, quarantine.read(settings), parsed_place(place))
     answer = {"record": planned.original.name, "dry_run": dry_run, "bytes": len(planned.record.value or b"")}
     answer["warning"] = warning(settings, planned)
     if not dry_run:
-        answer["released_as"] = quarantine.retry(settings, planned).released_as
+        answer["released_as"] = quarantine_retry.retry(settings, planned).released_as
     if as_json:
         print_json(answer)
         return

@@ -17,7 +17,7 @@ from app.kafka.connection import client_options, reasons, unavailable
 from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.producer import BoundedProducer
-from app.kafka.quarantine import records_to
+from app.kafka.record_range import records_between
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from app.kafka.topics import EARLY
 from models.records.records import EarlyAlarm, HeldAlarms
@@ -52,7 +52,7 @@ class EarlyLog:
         """Take in all of `early`; go on with all incidents, as one that an alarm was confirmed by may be open, and the latest watermark messages."""
         end = self._consumer.end_offsets([self._own])[self._own]
         begin = self._consumer.beginning_offsets([self._own])[self._own]
-        for record in records_to(self._settings, self._consumer, self._own, begin, end):
+        for record in records_between(self._settings, self._consumer, self._own, begin, end):
             self._take_alarm(record)
         since = dict.fromkeys(self._partitions("incidents"), 0)
         since |= {part: wall_clock() - WATERMARKS_BACK_MS for part in self._partitions("novelties")}

@@ -15,7 +15,7 @@ from app.core.settings import Settings
 from app.kafka import quarantine
 from app.kafka.append import append
 from app.kafka.connection import open_consumer
-from app.kafka.quarantine import records_to
+from app.kafka.record_range import records_between
 from models.records.records import RuleRecord
 from models.rules.rule_log import (
     MOST_BYTES,
@@ -201,7 +201,7 @@ def records_of(
 ) -> Iterator[AppendedRule]:
     """The records from an offset up to another that are under names; what `extract` refuses, or does not read, comes without its JSON."""
     length = settings.windowing.window_seconds * MILLIS
-    for record in records_to(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
+    for record in records_between(settings, consumer, at, max(begin, consumer.beginning_offsets([at])[at]), end):
         name = name_of(record.key)
         if name is not None:
             is_read = not unread.contains(record.topic, record.partition, record.offset, record.timestamp)

@@ -21,7 +21,7 @@ from app.core.settings import Settings
 from app.core.timestamps import LAST_MS, wall_clock
 from app.kafka.connection import client_options, open_consumer
 from app.kafka.producer import BoundedProducer
-from app.kafka.quarantine import records_to
+from app.kafka.record_range import records_between
 from app.kafka.topics import DELIVERIES
 from models.records.records import DELIVERED, OUTCOMES, SEVERITIES, STATUSES, DeliveriesUntil, Delivery
 from models.records.schema import parsed, plain
@@ -70,7 +70,7 @@ def read_back(settings: Settings) -> Remembered:
             return found
         at = TopicPartition(topic, 0)
         begin, end = consumer.beginning_offsets([at])[at], consumer.end_offsets([at])[at]
-        for record in records_to(settings, consumer, at, begin, end):
+        for record in records_between(settings, consumer, at, begin, end):
             one = record_of(record.value)
             if one is None:
                 log.warning("a record of deliveries cannot be read", topic=topic, offset=record.offset)

@@ -14,7 +14,7 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.kafka.connection import open_consumer
 from app.kafka.early_records import alarm_of
-from app.kafka.quarantine import fetched_with
+from app.kafka.record_range import fetch_record_with
 from app.kafka.rule_topic import RuleTail
 from app.kafka.topics import EARLY
 from app.notify.chain_watch import LOOK_SECONDS, ChainWatch
@@ -169,7 +169,7 @@ class Notifier:
             wanted = one.channel in self.outboxes and (all_wanted or self.outboxes[one.channel].channel.resends)
             is_read = one.version in versions and one.topic != self._settings.topic(EARLY)
             if wanted and is_open(one) and is_read:
-                record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)
+                record = fetch_record_with(self._settings, consumer, one.topic, one.partition, one.offset)
                 incident = None if record is None else incident_of(record.value)
                 if incident is not None:
                     yield one, incident
@@ -181,7 +181,7 @@ class Notifier:
         for one in remembered.last.values():
             known = (one.channel, one.incident) not in continued and one.channel in self.outboxes
             if known and is_open(one) and one.topic == self._settings.topic(EARLY):
-                record = fetched_with(self._settings, consumer, one.topic, one.partition, one.offset)
+                record = fetch_record_with(self._settings, consumer, one.topic, one.partition, one.offset)
                 alarm = None if record is None else alarm_of(record.value)
                 if alarm is not None:
                     place = LogPlace(one.topic, one.partition, one.offset)

@@ -6,7 +6,7 @@ from kafka import TopicPartition
 
 from app.core.settings import Settings
 from app.kafka.connection import open_consumer
-from app.kafka.quarantine import records_to
+from app.kafka.record_range import records_between
 from app.notify.incident import ReadIncident, incident_of
 
 
@@ -20,7 +20,7 @@ def last_record(settings: Settings, identity: str) -> ReadIncident | None:
         for partition in sorted(consumer.partitions_for_topic(topic) or ()):
             at = TopicPartition(topic, partition)
             begin, end = consumer.beginning_offsets([at])[at], consumer.end_offsets([at])[at]
-            for record in records_to(settings, consumer, at, begin, end):
+            for record in records_between(settings, consumer, at, begin, end):
                 if record.key is not None and record.key != identity.encode():
                     continue
                 one = incident_of(record.value)

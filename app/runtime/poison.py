@@ -21,6 +21,7 @@ from app.core.settings import Settings
 from app.kafka import checkpoint_damage, quarantine
 from app.kafka.checkpoints import PlannedBatch, planned_batch
 from app.kafka.connection import open_consumer
+from app.kafka.record_range import fetch_record_with
 from app.runtime import attempts
 from app.runtime.halving import OffsetSpan, Place, Spans, size, unreadable
 from app.runtime.jobs import JobSelection
@@ -241,16 +242,18 @@ def records(what: Rehearsed, found: Sequence[tuple[Place, str]]) -> list[Quarant
     software, settings = metadata.version(DISTRIBUTION), what.settings
     with open_consumer(settings) as consumer:
         return [
-            quarantine.described(record, job=what.job, reason=reason, version=settings.version, software=software)
+            quarantine.quarantine_entry(
+                record, job=what.job, reason=reason, version=settings.version, software=software
+            )
             for place, reason in found
-            if (record := quarantine.fetched_with(settings, consumer, *place)) is not None
+            if (record := fetch_record_with(settings, consumer, *place)) is not None
         ]
 
 
 def announce(settings: Settings, found: Sequence[QuarantinedRecord], report: Report) -> None:
     """Put records in quarantine, and say so."""
     # First the letters: interrupted here, the search finds the same again, and a letter that comes twice is one document.
-    quarantine.append_letters(settings, [one for one in found if one.job != "extract"])
+    quarantine.append_dead_letters(settings, [one for one in found if one.job != "extract"])
     quarantine.append(settings, found)
     for one in found:
         report(

@@ -19,7 +19,7 @@ from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import rule_topic, topics
 from app.kafka.connection import open_admin, open_consumer
-from app.kafka.quarantine import records_to
+from app.kafka.record_range import records_between
 from app.simulator import SimulatorSettings
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -79,4 +79,4 @@ def kept(settings: Settings) -> int:
     """How many records the topic of rules holds."""
     at = TopicPartition(settings.topic("rules"), 0)
     with open_consumer(settings) as consumer:
-        return sum(1 for _ in records_to(settings, consumer, at, 0, consumer.end_offsets([at])[at]))
+        return sum(1 for _ in records_between(settings, consumer, at, 0, consumer.end_offsets([at])[at]))

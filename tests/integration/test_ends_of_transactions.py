@@ -11,7 +11,7 @@ from support.live_jobs import beat, settings_file, wait_for
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import quarantine, topics
+from app.kafka import quarantine, quarantine_retry, topics
 from app.kafka.connection import client_options
 from app.kafka.heartbeats import HEARTBEAT_KEY, heartbeat
 from app.kafka.input_offsets import input_partitions
@@ -58,4 +58,4 @@ def test_a_record_that_is_sent_again_is_not_appended_before_the_last_one(setting
     place = (topic, 0, 0)
     one = quarantine.placeholder(*place, "extract")
     quarantine.append(settings, [replace(one, timestamp=START)])
-    assert quarantine.planned_retry(settings, quarantine.read(settings), place).at_ms == START + MINUTE
+    assert quarantine_retry.plan_retry(settings, quarantine.read(settings), place).at_ms == START + MINUTE

@@ -15,7 +15,7 @@ from support.malformed import iso
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import quarantine
+from app.kafka import quarantine, quarantine_retry, record_range
 from app.kafka.connection import client_options, kafka_connection
 from app.kafka.record_batches import MOST_HEADERS
 from app.runtime import jobs
@@ -106,13 +106,15 @@ def test_a_long_record_in_quarantine_is_described_and_not_appended_again(
     prepare(settings, ("extract",))
     value = long_values()[-1]
     feed(settings, {"telemetry": [value]})
-    record = quarantine.fetched(settings, settings.topic("telemetry"), 0, 0)
-    one: QuarantinedRecord = quarantine.described(record, job="extract", reason="tried", version="live", software="1")
+    record = record_range.fetch_record(settings, settings.topic("telemetry"), 0, 0)
+    one: QuarantinedRecord = quarantine.quarantine_entry(
+        record, job="extract", reason="tried", version="live", software="1"
+    )
     quarantine.append(settings, [one])
     (known,) = quarantine.read(settings).found.records
     assert (known.length, known.sha256) == (len(value), hashlib.sha256(value).hexdigest())
     with pytest.raises(InputError, match=r"has 62,914,\d{3} bytes"):
-        quarantine.planned_retry(settings, quarantine.QuarantineLog(1, Quarantine((known,))), known.place)
+        quarantine_retry.plan_retry(settings, quarantine.QuarantineLog(1, Quarantine((known,))), known.place)
 
 
 def polled(spark: SparkSession, stack: Addresses, topic: str, count: int) -> list[list[Any]]:

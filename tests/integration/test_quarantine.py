@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from app.cli.main import app
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import quarantine
+from app.kafka import quarantine, record_range
 from app.kafka.connection import client_options, kafka_connection
 from app.runtime import jobs, poison
 from app.runtime.run import prepare
@@ -147,7 +147,7 @@ def check_commands(file: Path, settings: Settings, found: QuarantinedRecord, val
     assert quarantine.read(settings).kept == 1
     assert "released_as" not in planned
     made = json.loads(invoked(file, "retry", found.name, "--json"))
-    copy = quarantine.fetched(settings, found.topic, found.partition, made["released_as"])
+    copy = record_range.fetch_record(settings, found.topic, found.partition, made["released_as"])
     assert copy.value == value
     after = quarantine.read(settings)
     assert after.kept == 0

@@ -14,9 +14,10 @@ from support.live_jobs import settings_file
 
 from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
-from app.kafka import quarantine, topics
+from app.kafka import quarantine, quarantine_retry, record_range, topics
 from app.kafka.connection import open_consumer
-from app.kafka.quarantine import Outgoing, QuarantineLog, Retry
+from app.kafka.quarantine import Outgoing, QuarantineLog
+from app.kafka.quarantine_retry import Retry
 from models.records.records import QuarantinedRecord
 from pipelines.errors import InputError
 
@@ -33,8 +34,8 @@ def settings(stack: Addresses, folder: Path, unique: str) -> Settings:
     topics.create(found)
     topic = found.topic("telemetry")
     quarantine.send(found, [(topic, 0, b"key", VALUE, HEADERS, None)])
-    record = quarantine.fetched(found, topic, 0, 0)
-    one = quarantine.described(record, job="extract", reason="it ended", version="live", software="1")
+    record = record_range.fetch_record(found, topic, 0, 0)
+    one = quarantine.quarantine_entry(record, job="extract", reason="it ended", version="live", software="1")
     quarantine.append(found, [one])
     others: list[Outgoing] = [(topic, 0, b"key", b"x", HEADERS, None), (topic, 0, None, VALUE, HEADERS, None)]
     quarantine.send(found, others)
@@ -42,7 +43,7 @@ def settings(stack: Addresses, folder: Path, unique: str) -> Settings:
 
 
 def planned(settings: Settings) -> Retry:
-    return quarantine.planned_retry(settings, quarantine.read(settings), (settings.topic("telemetry"), 0, 0))
+    return quarantine_retry.plan_retry(settings, quarantine.read(settings), (settings.topic("telemetry"), 0, 0))
 
 
 def copies(settings: Settings) -> list[int]:
@@ -50,7 +51,7 @@ def copies(settings: Settings) -> list[int]:
     topic = settings.topic("telemetry")
     with open_consumer(settings) as consumer:
         at = TopicPartition(topic, 0)
-        found = quarantine.records_to(settings, consumer, at, 1, consumer.end_offsets([at])[at])
+        found = record_range.records_between(settings, consumer, at, 1, consumer.end_offsets([at])[at])
         return [one.offset for one in found if (one.key, one.value) == (b"key", VALUE)]
 
 
@@ -59,7 +60,7 @@ class Killed(Exception):
 
 
 def test_a_record_that_is_appended_again_is_noted(settings: Settings) -> None:
-    made = quarantine.retry(settings, planned(settings))
+    made = quarantine_retry.retry(settings, planned(settings))
     known = quarantine.read(settings)
     assert copies(settings) == [made.released_as]
     assert (known.kept, known.released) == (0, (made,))
@@ -79,9 +80,9 @@ def test_a_retry_that_is_killed_before_it_has_noted_the_copy_is_completed_by_the
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(quarantine, "append", killed)
-        quarantine.retry(settings, planned(settings))
+        quarantine_retry.retry(settings, planned(settings))
     assert quarantine.read(settings).kept == 1
-    made = quarantine.retry(settings, planned(settings))
+    made = quarantine_retry.retry(settings, planned(settings))
     assert copies(settings) == [made.released_as]
     assert quarantine.read(settings).kept == 0
 
@@ -98,9 +99,9 @@ def test_a_retry_that_is_killed_before_it_has_appended_the_copy_is_made_by_the_n
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(quarantine, "send", killed)
-        quarantine.retry(settings, planned(settings))
+        quarantine_retry.retry(settings, planned(settings))
     assert (copies(settings), quarantine.read(settings).kept) == ([], 1)
-    made = quarantine.retry(settings, planned(settings))
+    made = quarantine_retry.retry(settings, planned(settings))
     assert copies(settings) == [made.released_as]
 
 
@@ -109,7 +110,7 @@ def test_of_two_retries_at_once_one_appends_the_record(settings: Settings) -> No
 
     def tried(one: Retry) -> Any:
         try:
-            return quarantine.retry(settings, one)
+            return quarantine_retry.retry(settings, one)
         except InputError as error:
             return str(error)
 
@@ -122,7 +123,7 @@ def test_of_two_retries_at_once_one_appends_the_record(settings: Settings) -> No
 
 def test_what_is_noted_of_a_retry_that_began_changes_nothing_that_jobs_leave_out(settings: Settings) -> None:
     before = quarantine.read(settings)
-    quarantine.append(settings, [quarantine.begun(planned(settings), "live")])
+    quarantine.append(settings, [quarantine_retry.retry_intent(planned(settings), "live")])
     after = quarantine.read(settings)
     assert isinstance(after, QuarantineLog) and after.found == before.found
 
@@ -131,4 +132,4 @@ def test_what_has_the_place_of_a_record_since_its_topic_was_made_again_is_not_ap
     (one,) = quarantine.read(settings).found.records
     quarantine.append(settings, [replace(one, offset=1, timestamp=one.timestamp - 1)])
     with pytest.raises(InputError, match="made again"):
-        quarantine.planned_retry(settings, quarantine.read(settings), (one.topic, 0, 1))
+        quarantine_retry.plan_retry(settings, quarantine.read(settings), (one.topic, 0, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.embedded.stack_state import Addresses
-from app.kafka import quarantine, rule_topic, topics
+from app.kafka import quarantine, record_range, rule_topic, topics
 from app.kafka.rule_topic import RuleTail
 from app.notify.routes import Routes
 from models.records.records import RuleRecord
@@ -53,8 +53,8 @@ def test_a_route_in_quarantine_is_none_for_who_has_read_it_before_and_for_who_be
         read(tail, routes)
     assert seen(routes) == [("a", "app-*"), ("b", "db-*")]
     assert tail.read().records == (), "each is read once"
-    record = quarantine.fetched(settings, settings.topic("rules"), 0, 1)
-    named = quarantine.described(record, job="extract", reason="killed", version="live", software="x")
+    record = record_range.fetch_record(settings, settings.topic("rules"), 0, 1)
+    named = quarantine.quarantine_entry(record, job="extract", reason="killed", version="live", software="x")
     others = [replace(named, job="index", offset=0), replace(named, topic="other", offset=2)]
     quarantine.append(settings, [*others, named])
     say(settings, "c", "ph-*")

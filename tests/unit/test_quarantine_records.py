@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.quarantine import escaped, line_of, parsed_place, row
-from app.kafka.quarantine import HEAD_BYTES, QuarantineLog, described, letter_headers, record_of
+from app.kafka.quarantine import HEAD_BYTES, QuarantineLog, dead_letter_headers, parse_entry, quarantine_entry
 from models.records.records import QuarantinedRecord
 from models.records.schema import plain
 from pipelines import failures
@@ -25,13 +25,13 @@ VALUE = bytes(range(256)) * 10
 def record(**changes: Any) -> QuarantinedRecord:
     source = SimpleNamespace(topic="logs", partition=1, offset=7, timestamp=1_000, value=VALUE)
     return replace(
-        described(source, job="extract", reason="why", version="live", software="1"), **{"found": 5, **changes}
+        quarantine_entry(source, job="extract", reason="why", version="live", software="1"), **{"found": 5, **changes}
     )
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
     one = record()
-    assert record_of(json.dumps(plain(one)).encode()) == one
+    assert parse_entry(json.dumps(plain(one)).encode()) == one
     assert (one.length, len(one.head)) == (2560, 4 * ((HEAD_BYTES + 2) // 3))
     assert one.name == "logs/1/7"
 
@@ -41,7 +41,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
 )
 def test_what_is_no_record_of_the_topic_is_none(value: bytes) -> None:
-    assert record_of(value) is None
+    assert parse_entry(value) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_no_record_of_the_topic_is_none(value: bytes) -> None:
     ],
 )
 def test_a_forged_record_is_none(changes: dict[str, Any]) -> None:
-    assert record_of(json.dumps(plain(record()) | changes).encode()) is None
+    assert parse_entry(json.dumps(plain(record()) | changes).encode()) is None
 
 
 def test_a_job_leaves_unread_what_ended_it_and_nothing_else() -> None:
@@ -89,7 +89,7 @@ def test_a_record_of_a_topic_that_was_made_again_is_another_one() -> None:
 
 
 def test_the_letter_of_a_record_says_the_length_and_hash_of_all_of_it() -> None:
-    headers = {name: value.decode() for name, value in letter_headers(record(reason="x" * 5_000))}
+    headers = {name: value.decode() for name, value in dead_letter_headers(record(reason="x" * 5_000))}
     assert headers["kappa.length"] == "2560"
     assert headers["kappa.sha256"] == record().sha256
     assert headers["kappa.reason"].startswith("quarantined: x")
