@@ -1,6 +1,6 @@
-"""When a batch of a job begins: where it can close a window, or has something to read (`pipelines/jvm/Gate.java`).
+"""Gates: let a batch of a job begin only when it can close a window, or has records to read (`pipelines/jvm/Gate.java`).
 
-A batch costs 0.3 to 0.5 s of a core for its plan alone, and between two windows it buys nothing
+Planning a batch takes 0.3 to 0.5 s of a core, and a batch that closes no window has no result
 (docs/decisions/0036-batches-when-a-window-can-close.md).
 """
 
@@ -18,9 +18,9 @@ from pipelines import spark_internals
 
 @dataclass(frozen=True)
 class WindowGrid:
-    """Windows that a job closes: their length, and how far the watermark stays behind the append time, seconds.
+    """The windows that a job closes: their `length`, and the `delay` of the watermark behind the append time, both in seconds.
 
-    With `append_times` the broker sets the times of records, so that those of a partition never go back.
+    With `append_times` the broker sets the timestamps of records, so those of a partition never decrease.
     """
 
     length: int
@@ -30,21 +30,21 @@ class WindowGrid:
 
 @dataclass
 class Gate:
-    """The gate of one query, and how often it had looked at the log when it was last asked."""
+    """The gate of one query. `clock` is the Java object that Spark asks for the time, by which it triggers batches."""
 
     clock: Any
     _looks: int = field(default=0, init=False)
 
-    def belongs_to(self, query: StreamingQuery) -> None:
-        """Let it raise the watermark of the query that has it for a clock."""
+    def attach_to(self, query: StreamingQuery) -> None:
+        """Attach it to the query that uses it as its clock, whose watermark it raises."""
         self.clock.belongsTo(spark_internals.progress_of(query))
 
-    def behind(self, records: int) -> None:
-        """Open at once where the last batch has left records unread."""
+    def set_backlog(self, records: int) -> None:
+        """Say how many records the last batch has left unread: with any it opens at once."""
         self.clock.behind(records)
 
-    def has_looked(self) -> bool:
-        """Whether the query has waited, and Kafka answered, since the last call."""
+    def has_polled(self) -> bool:
+        """Whether the gate has polled Kafka while its query waited, and got an answer, since the last call."""
         before, self._looks = self._looks, self.clock.looks()
         return self._looks != before
 
@@ -53,10 +53,10 @@ class Gate:
         self.clock.close()
 
 
-def gate_of(
+def make_gate(
     spark: SparkSession, client: dict[str, str], topics: Mapping[str, int], windows: WindowGrid | None = None
 ) -> Gate:
-    """A closed gate.
+    """Make a gate, which is closed.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def gate_of(
     client
         Options of Kafka's own clients.
     topics
-        What the job reads: `TOPIC/PARTITION`, or `TOPIC` for all its partitions, and how many records a batch takes of it.
+        What the job reads, `TOPIC/PARTITION`, or `TOPIC` for all its partitions -> the most records of it in a batch.
     windows
-        Of a job that closes windows. It opens when one can be closed or many records wait; without, when records have come.
+        With them the gate opens when a window can be closed, or many records wait; without, when records have come.
     """
     jvm = spark_internals.jvm_of(spark)
     options, names, most = jvm.java.util.HashMap(), jvm.java.util.ArrayList(), jvm.java.util.HashMap()

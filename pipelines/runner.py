@@ -1,7 +1,7 @@
-"""Starts, supervises and stops jobs: the only module that starts streaming queries.
+"""Starts, supervises and stops jobs. No other module starts a streaming query of a job.
 
-A `Job` says what it reads, the function from input to output, and where the output goes. The runner puts it on Kafka,
-reports each batch, and stops a job that would not be deterministic (a row dropped by the watermark).
+A `Job` names its inputs, the function from inputs to output, and the sink. The runner connects it to Kafka, reports each batch, and stops a
+job whose results would no longer be deterministic, because the watermark has dropped a row.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pipelines import failures
 from pipelines.consumer_lag import QueryProgress, lag_of
 from pipelines.errors import DeterminismViolation, KappaError
-from pipelines.gates import Gate, WindowGrid, gate_of
+from pipelines.gates import Gate, WindowGrid, make_gate
 from pipelines.spark_internals import (
     ProgressListener,
     dropped_by_watermark,
-    gated,
-    optimized,
+    optimize,
     prepare_gates,
-    without_plan,
+    strip_plan,
+    use_gate,
 )
 
 log = structlog.get_logger()
 
-PATIENCE_SECONDS = 10
-MOST_STARTS = 3
-LEAST_SECONDS = 0.001  # with an interval of 0 Spark asks no gate
+MAX_TRIGGER_DELAY_SECONDS = 10
+MAX_STARTS = 3
+MIN_TRIGGER_SECONDS = 0.001  # with an interval of 0 Spark asks no gate
 
 BatchSink = Callable[[DataFrame, int], None]
 
@@ -61,12 +61,24 @@ class Kafka:
 
 @dataclass(frozen=True)
 class Input:
-    """Topics to read. With `delay_seconds` each of their `partitions` is a source of its own, with its own watermark.
+    """Topics that a job reads as one DataFrame.
 
-    With `skip_deleted` the job goes on where records were deleted before it read them; without, it fails there. A job that
-    has no checkpoint yet begins at `starting`, offsets by topic and partition, or where there is none at the beginning.
-    With `at_least` no batch begins for these topics alone before so many records have come, or PATIENCE_SECONDS have gone;
-    `at_most` is how many a batch takes, where that is not the job's.
+    Parameters
+    ----------
+    topics, partitions
+        Names, and the partitions of each, which are needed with `delay_seconds` alone.
+    delay_seconds
+        Delay of the watermark. With it each partition is a source of its own, with its own watermark.
+    headers
+        Read the records' headers as well.
+    skip_deleted
+        Go on where records were deleted before they were read; without it the job fails there.
+    starting
+        Offsets by topic and partition at which a job without a checkpoint begins; None for the beginning of the topics.
+    min_records
+        These topics alone start a batch only when so many records have come, or after MAX_TRIGGER_DELAY_SECONDS.
+    max_records
+        The most records in a batch; None for the job's `max_records_per_batch`.
     """
 
     topics: tuple[str, ...]
@@ -75,18 +87,27 @@ class Input:
     headers: bool = False
     skip_deleted: bool = False
     starting: Mapping[str, Mapping[int, int]] | None = None
-    at_least: int = 1
-    at_most: int | None = None
+    min_records: int = 1
+    max_records: int | None = None
 
 
 @dataclass(frozen=True)
 class Job:
-    """One task: inputs -> transform -> sink.
+    """A streaming query: inputs -> transform -> sink.
 
-    `transform` gets one DataFrame an input, in their order. `sink` is a function of a batch; without it, the output's
-    rows (`topic, partition, key, value`) go to Kafka. `readers`, where there are any, one for each input, are the part of
-    `transform` that looks into single records: it is planned in a fraction of the time. `accepted_drops` are batches that
-    may end although the watermark dropped rows of theirs. `windows` are those that it closes, if it closes any.
+    Parameters
+    ----------
+    transform
+        Gets a DataFrame for each input, in their order, and returns the output.
+    sink
+        Writes a batch of the output; None to append its rows (`topic, partition, key, value`) to Kafka.
+    readers
+        One for each input, or none: the part of `transform` that parses single records. A dry run of them alone is planned in a fraction of
+        the time.
+    accepted_drops
+        Numbers of batches whose rows the watermark may have dropped, because an operator has accepted it.
+    windows
+        The windows that the job closes; None if it closes none.
     """
 
     name: str
@@ -101,17 +122,23 @@ class Job:
 
 
 def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: int) -> DataFrame:
-    """A topic as a stream. Several watermarks under a union count as their minimum: Spark's default policy."""
+    """An input as a stream of at most `max_records` a batch. The watermark of the union is the least of its partitions': Spark's default policy."""
     loss = {"failOnDataLoss": str(not source.skip_deleted).lower()}
     if source.delay_seconds is None:
         which = {"subscribe": ",".join(source.topics), "includeHeaders": str(source.headers).lower()}
         return _kafka_stream(
-            spark, kafka, which | loss | first_offsets(source, source.topics) | patience(source), max_records
+            spark,
+            kafka,
+            which | loss | starting_offsets_option(source, source.topics) | min_batch_options(source),
+            max_records,
         )
-    share = share_of(source, max_records)
+    share = records_per_partition(source, max_records)
     parts = [
         _kafka_stream(
-            spark, kafka, {"assign": json.dumps({topic: [p]})} | loss | first_offsets(source, (topic,), p), share
+            spark,
+            kafka,
+            {"assign": json.dumps({topic: [p]})} | loss | starting_offsets_option(source, (topic,), p),
+            share,
         )
         for topic in source.topics
         for p in source.partitions
@@ -120,8 +147,8 @@ def read_stream(spark: SparkSession, kafka: Kafka, source: Input, max_records: i
     return reduce(DataFrame.unionByName, delayed)
 
 
-def first_offsets(source: Input, topics: Sequence[str], partition: int | None = None) -> dict[str, str]:
-    """Spark's option for where to begin: offsets of these topics, or of one of their partitions."""
+def starting_offsets_option(source: Input, topics: Sequence[str], partition: int | None = None) -> dict[str, str]:
+    """Spark's option `startingOffsets`, for these topics or one of their partitions; empty to begin at the beginning."""
     if source.starting is None:
         return {}
     chosen = {
@@ -131,11 +158,11 @@ def first_offsets(source: Input, topics: Sequence[str], partition: int | None = 
     return {"startingOffsets": json.dumps(chosen)}
 
 
-def patience(source: Input) -> dict[str, str]:
-    """Spark's options for how long records may wait for more of them."""
-    if source.at_least <= 1:
+def min_batch_options(source: Input) -> dict[str, str]:
+    """Spark's options for `min_records`: a batch waits until so many records have come, or for MAX_TRIGGER_DELAY_SECONDS."""
+    if source.min_records <= 1:
         return {}
-    return {"minOffsetsPerTrigger": str(source.at_least), "maxTriggerDelay": f"{PATIENCE_SECONDS}s"}
+    return {"minOffsetsPerTrigger": str(source.min_records), "maxTriggerDelay": f"{MAX_TRIGGER_DELAY_SECONDS}s"}
 
 
 def _kafka_stream(spark: SparkSession, kafka: Kafka, which: dict[str, str], max_records: int) -> DataFrame:
@@ -152,7 +179,10 @@ def read_bounded(
     *,
     headers: bool = False,
 ) -> DataFrame:
-    """Records between offsets, by topic and partition, with the columns of a Kafka source, in at least so many of Spark's partitions."""
+    """The records between offsets, by topic and partition, with the columns of a Kafka source.
+
+    `partitions` is the least number of Spark's partitions; None for one for each partition of Kafka.
+    """
     options = {
         "assign": json.dumps({topic: sorted(map(int, parts)) for topic, parts in begins.items()}),
         "startingOffsets": json.dumps(begins),
@@ -164,7 +194,7 @@ def read_bounded(
     return spark.read.format("kafka").options(**kafka.prefixed(), **CONSUMER, **options, **least).load()
 
 
-def rehearse(
+def dry_run(
     spark: SparkSession,
     kafka: Kafka,
     job: Job,
@@ -173,7 +203,7 @@ def rehearse(
     *,
     whole: bool,
 ) -> None:
-    """Do what a job does with some records, and write nothing. Raises what ends it.
+    """Run a job over some records, and write nothing. Raises what ends it.
 
     Parameters
     ----------
@@ -186,7 +216,7 @@ def rehearse(
     begins, ends
         Offsets by topic and partition.
     whole
-        Do all that the job does, from an empty state; else only what its `readers` do, of the inputs that have such records.
+        Run all of `transform`, from an empty state; else the job's `readers` alone, of the inputs that have such records.
     """
     frames = []
     for number, source in enumerate(job.inputs):
@@ -194,17 +224,17 @@ def rehearse(
         if not whole and job.readers:
             if first:
                 raw = read_bounded(spark, kafka, first, last, headers=source.headers)
-                read_and_forget(job.readers[number](raw))
+                compute_all(job.readers[number](raw))
             continue
         # Of an input without records here Spark wants some partition all the same.
         nothing: dict[str, Mapping[str, int]] = {} if first else {source.topics[0]: {"0": 0}}
         frames.append(read_bounded(spark, kafka, first or nothing, last or nothing, headers=source.headers))
     if frames:
-        read_and_forget(job.transform(*frames))
+        compute_all(job.transform(*frames))
 
 
-def read_and_forget(frame: DataFrame) -> None:
-    """Compute every row and column."""
+def compute_all(frame: DataFrame) -> None:
+    """Compute every row and column, and discard them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -243,19 +273,19 @@ def write_to_kafka(records: DataFrame, kafka: Kafka, producer: Mapping[str, str]
 
 def start(spark: SparkSession, kafka: Kafka, job: Job, trigger: Mapping[str, Any]) -> StreamingQuery:
     """Start a job; it goes on where its checkpoint says."""
-    streams = [read_stream(spark, kafka, one, at_most(job, one)) for one in job.inputs]
-    found = optimized(job.transform(*streams))
+    streams = [read_stream(spark, kafka, one, max_records_of(job, one)) for one in job.inputs]
+    found = optimize(job.transform(*streams))
     writer = found.writeStream.queryName(job.name).option("checkpointLocation", job.checkpoint)
     writer = writer.trigger(**trigger)
     if job.sink is not None:
-        return writer.foreachBatch(without_drops(spark, job, job.sink)).start()
+        return writer.foreachBatch(raise_on_dropped_rows(spark, job, job.sink)).start()
     return writer.format("kafka").options(**kafka.prefixed(), **JOB_PRODUCER).outputMode("append").start()
 
 
-def without_drops(spark: SparkSession, job: Job, sink: BatchSink) -> BatchSink:
-    """A sink that raises DeterminismViolation where the watermark dropped rows, before the batch is committed.
+def raise_on_dropped_rows(spark: SparkSession, job: Job, sink: BatchSink) -> BatchSink:
+    """A sink that raises DeterminismViolation before a batch is committed of which the watermark has dropped rows.
 
-    So the batch is repeated at each start, and the violation is found each time. A job whose inputs have no watermark drops none.
+    As it is not committed, the batch is repeated at each start, and the violation is found again. Without watermarks `sink` itself is returned.
     """
     if all(source.delay_seconds is None for source in job.inputs):
         return sink
@@ -264,12 +294,12 @@ def without_drops(spark: SparkSession, job: Job, sink: BatchSink) -> BatchSink:
         sink(batch, number)
         dropped = 0 if number in job.accepted_drops else dropped_by_watermark(spark, job.name)
         if dropped:
-            raise dropped_rows(job.name, dropped)
+            raise dropped_rows_error(job.name, dropped)
 
     return write
 
 
-def dropped_rows(job: str, rows: int) -> DeterminismViolation:
+def dropped_rows_error(job: str, rows: int) -> DeterminismViolation:
     """The error for rows that the watermark dropped."""
     return DeterminismViolation(
         f"{job}: {rows} rows were dropped by the watermark, wanted 0: the topic's append times go back by more than "
@@ -278,9 +308,9 @@ def dropped_rows(job: str, rows: int) -> DeterminismViolation:
 
 
 class BatchListener(ProgressListener):
-    """Hands on the progress of every batch and every idle trigger, and counts rows that the watermark dropped.
+    """Reports the progress of every batch and every idle trigger to callbacks, and counts rows that the watermark dropped.
 
-    Of a batch that an operator has `accepted` it neither counts them nor hands them on: they are no reason any more to stop or to be unhealthy.
+    Drops of batches in `accepted` are neither counted nor reported: an operator has accepted them, so they neither stop a job nor make it unhealthy.
     """
 
     def __init__(
@@ -330,7 +360,7 @@ class Runner:
         on_known: Callable[[str, KappaError], None] = lambda job, found: None,
     ) -> None:
         self._spark, self._kafka, self._on_known = spark, kafka, on_known
-        self._trigger = {"processingTime": f"{max(trigger_seconds, LEAST_SECONDS)} seconds"}
+        self._trigger = {"processingTime": f"{max(trigger_seconds, MIN_TRIGGER_SECONDS)} seconds"}
         self._on_progress, self._on_idle = on_progress, on_idle
         self._listener = BatchListener(self._batch_ended, on_idle)
         self._gates: dict[str, Gate] = {}
@@ -343,7 +373,7 @@ class Runner:
     def _batch_ended(self, name: str, progress: QueryProgress) -> None:
         gate = self._gates.get(name)
         if gate is not None:
-            gate.behind(lag_of(progress))
+            gate.set_backlog(lag_of(progress))
         if self._on_progress is not None:
             self._on_progress(name, progress)
 
@@ -368,11 +398,11 @@ class Runner:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", job.name)
         self._listener.accepted[job.name] = job.accepted_drops
         self._close_gate(job.name)
-        gate = gate_of(self._spark, self._kafka.client(), waited_for(job), job.windows)
+        gate = make_gate(self._spark, self._kafka.client(), triggering_topics(job), job.windows)
         self._gates[job.name] = gate
-        with gated(self._spark, gate.clock):
+        with use_gate(self._spark, gate.clock):
             query = start(self._spark, self._kafka, job, self._trigger)
-        gate.belongs_to(query)
+        gate.attach_to(query)
         self._queries[job.name] = query
         self._jobs[job.name] = job
         self._starts[job.name] += 1
@@ -388,18 +418,18 @@ class Runner:
         return query
 
     def wait(
-        self, stopping: threading.Event, poll_seconds: float = 0.5, also: Callable[[], None] = lambda: None
+        self, stopping: threading.Event, poll_seconds: float = 0.5, on_poll: Callable[[], None] = lambda: None
     ) -> None:
-        """Watch over the jobs until they are stopped; call `also` now and then. Raises DeterminismViolation, or what ended a job."""
+        """Supervise the jobs until `stopping` is set, calling `on_poll` every `poll_seconds`. Raises DeterminismViolation, or what ended a job."""
         while not stopping.wait(poll_seconds):
-            also()
+            on_poll()
             self.check_all()
-            self._tell_who_waits()
+            self._report_waiting_jobs()
 
-    def _tell_who_waits(self) -> None:
-        """Hand on which jobs wait for something to do: that is progress as well as an idle trigger is."""
+    def _report_waiting_jobs(self) -> None:
+        """Report jobs whose gate has polled Kafka while they waited as idle: that is progress as well, though no batch begins."""
         for name, gate in self._gates.items():
-            if gate.has_looked() and self._on_idle is not None:
+            if gate.has_polled() and self._on_idle is not None:
                 self._on_idle(name)
 
     def _close_gate(self, name: str) -> None:
@@ -408,11 +438,11 @@ class Runner:
             gate.close()
 
     def check_all(self) -> None:
-        """Raise DeterminismViolation, or what ended a job. One that was kept from beginning is started again."""
+        """Raise DeterminismViolation, or what ended a job. A job whose first Python worker did not start is started again, up to MAX_STARTS times."""
         for name, query in self.queries.items():
             error = query.exception()
             unplanned = error is not None and failures.is_worker_start_failure(error)
-            if unplanned and self._starts[name] < MOST_STARTS:
+            if unplanned and self._starts[name] < MAX_STARTS:
                 log.warning(
                     "job starts again: its first Python worker took more than 10 s to start, or was killed", job=name
                 )
@@ -421,18 +451,18 @@ class Runner:
                 self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise if a job has failed or if rows were dropped. An error of ours that a task raised is that error again, and handed on first."""
+        """Raise if a job has failed or if rows were dropped. An error of raised that a task raised is that error again, and handed on first."""
         error = query.exception()
-        ours = None if error is None else failures.raised_kappa_error(error) or failures.refused_by_kafka(error)
-        if ours is None and self.dropped_by_watermark:
-            ours = dropped_rows(query.name, self.dropped_by_watermark)
+        raised = None if error is None else failures.raised_kappa_error(error) or failures.refused_by_kafka(error)
+        if raised is None and self.dropped_by_watermark:
+            raised = dropped_rows_error(query.name, self.dropped_by_watermark)
         if error is not None and failures.is_state_schema_mismatch(error):
-            ours = failures.of_another_release(f"{query.name}: the state", "it has other columns")
-        if ours is not None:
-            self._on_known(query.name, ours)
-            raise ours from error
+            raised = failures.of_another_release(f"{query.name}: the state", "it has other columns")
+        if raised is not None:
+            self._on_known(query.name, raised)
+            raise raised from error
         if error is not None:
-            raise without_plan(error)
+            raise strip_plan(error)
 
     def stop(self, timeout_seconds: float = 60.0) -> None:
         """Stop every job after the batch that it is in."""
@@ -445,36 +475,36 @@ class Runner:
         self._spark.streams.removeListener(self._listener)
 
 
-def waited_for(job: Job) -> dict[str, int]:
-    """What is a reason for a batch of a job, and how many records it takes of it: topics, or partitions as `TOPIC/PARTITION`.
+def triggering_topics(job: Job) -> dict[str, int]:
+    """The topics, or partitions as `TOPIC/PARTITION`, whose records start a batch of a job, with the most records of each in a batch.
 
-    Inputs with `at_least` are read with others.
+    Inputs with `min_records` start none: they are read with the others.
     """
-    found = [source for source in job.inputs if source.at_least <= 1]
+    found = [source for source in job.inputs if source.min_records <= 1]
     return {
-        name: share_of(source, at_most(job, source))
+        name: records_per_partition(source, max_records_of(job, source))
         for source in found
         for topic in source.topics
         for name in ([f"{topic}/{p}" for p in source.partitions] if source.partitions else [topic])
     }
 
 
-def at_most(job: Job, source: Input) -> int:
-    """How many records of an input a batch takes."""
-    return source.at_most or job.max_records_per_batch
+def max_records_of(job: Job, source: Input) -> int:
+    """The most records of an input in a batch."""
+    return source.max_records or job.max_records_per_batch
 
 
-def share_of(source: Input, most: int) -> int:
-    """How many of an input's records a batch takes of each partition that is a source of its own."""
+def records_per_partition(source: Input, most: int) -> int:
+    """The most records in a batch of each partition of an input that is a source of its own, where `most` is that of the input."""
     return max(1, most // max(1, len(source.partitions)))
 
 
 def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
-    """Let the current batch end, then stop. A batch that is interrupted is done again at the next start."""
+    """Stop a query when its current batch has ended, or after `timeout_seconds`: then the batch is repeated at the next start."""
     deadline = time.monotonic() + timeout_seconds
-    in_hand = batches_done(query)
+    in_hand = last_batch_id(query)
     # Under load a trigger follows the last one at once: then the batch has ended when another one has been reported.
-    while query.isActive and query.status["isTriggerActive"] and batches_done(query) == in_hand:
+    while query.isActive and query.status["isTriggerActive"] and last_batch_id(query) == in_hand:
         if time.monotonic() > deadline:
             break
         try:
@@ -484,7 +514,7 @@ def stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
     query.stop()
 
 
-def batches_done(query: StreamingQuery) -> int:
-    """The number of the last batch that a query has reported; -1 before the first."""
+def last_batch_id(query: StreamingQuery) -> int:
+    """The id of the last batch that a query has reported; -1 before the first."""
     progress = query.lastProgress
     return -1 if progress is None else progress["batchId"]

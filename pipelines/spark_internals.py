@@ -1,33 +1,33 @@
-"""Everything that uses a part of Spark which is not its public API, in one module.
+"""Every use of a part of Spark that is not its public API.
 
-Tried with the Spark of `TRIED_WITH`; `tests/unit/test_spark_internals.py` fails with another one, and where another module
+Tested with the Spark of `TESTED_WITH`; `tests/unit/test_spark_internals.py` fails with another one, and where another module
 uses a private attribute of Spark. After an upgrade: run `make test` and `make bench`, read each function's "Without it", then
-set `TRIED_WITH`.
+set `TESTED_WITH`.
 
     private part of Spark                        used for                                  without it
     environment of a context's functions         `own_workers`                             a model is loaded again for every batch
     JVM side of a listener                       `ProgressListener`                        17 % of a core at three batches a second
     Java API of sessions and DataFrames          `register_functions`, `map_partitions`    records are parsed by SQL expressions
-    Java API of columns                          `aggregated`                               each series is a row of its own state
+    Java API of columns                          `aggregate_bytes`                         each series is a row of its own state
     objects of the JVM                           `java_array`, `java_object`               the same
     its connection to the JVM                    `has_jvm`                                 secrets stand on the command line
     layout of Spark's home                       `home_without_archive`                    Python workers start in 1.2 s, not 0.3
-    file system of checkpoints                   `options`                                 60 ms for each of a batch's six files
-    cache of generated classes                   `options`                                 classes are compiled for every batch
-    optimizer of a session                       `optimized`                               a long plan takes twice as long in each batch
-    expressions, and functions of connectors     `prepared`                                every batch plans all that readers are made of
-    debugging of expressions                     `options`                                 13,000 calls to the JVM for a plan
+    file system of checkpoints                   `undocumented_options`                    60 ms for each of a batch's six files
+    cache of generated classes                   `undocumented_options`                    classes are compiled for every batch
+    optimizer of a session                       `optimize`                                a long plan takes twice as long in each batch
+    expressions, and functions of connectors     `precompile`                              every batch plans all that readers are made of
+    debugging of expressions                     `undocumented_options`                    13,000 calls to the JVM for a plan
     where state readers report to                `prepare_state_reader`                    state cannot be read in a new session
     metrics of a batch that is being written     `dropped_by_watermark`                    a crash may hide that the watermark dropped rows
     how Kafka's bytes become Spark's             `ByteArrayDeserializer.java`              a record of 250 MB ends the JVM
     how Kafka reads a record's headers           `DefaultRecord.java`                      one of a hundred million empty headers does
     its own copy of protobuf's reader            `OtlpText.java`                           a reader of the wire format of our own
     where a poll of Kafka's consumer ends        `ConsumerInterceptors.java`               250 records of 1 MB in a small batch do
-    manager of a session's streaming queries     `GatedQueries.java`, `gated`              a batch begins each second, with nothing to do
-    clock of a streaming query                   `Gate.java`, `gated`                      the same
+    manager of a session's streaming queries     `GatedQueries.java`, `use_gate`           a batch begins each second, with nothing to do
+    clock of a streaming query                   `Gate.java`, `use_gate`                   the same
     how the JVM ended                            `was_killed`                              a kill from outside costs a search for a bad record
-    status of running stages                     `stages_at_work`                          a long batch looks like one that hangs
-    text of an error                             `without_plan`                            50 kB of plan are logged with each that ends a job
+    status of running stages                     `active_stage_progress`                   a long batch looks like one that hangs
+    text of an error                             `strip_plan`                              50 kB of plan are logged with each that ends a job
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DataType, StructType
 
-TRIED_WITH = "4.2.1"
+TESTED_WITH = "4.2.1"
 PLAN = "\nLogical Plan:\n"  # what stands before it in the text of an error that has ended a query
 
 # SQL name -> class in the package `kappa`, type of its answer, arguments of its constructor
@@ -62,8 +62,8 @@ Functions = Mapping[str, tuple[str, DataType, tuple[Any, ...]]]
 _environment = threading.Lock()
 
 
-def options() -> dict[str, str]:
-    """Options of Spark that it does not document.
+def undocumented_options() -> dict[str, str]:
+    """Options that Spark does not document.
 
     Without the file system, Hadoop starts a process for each change of a file's rights and each rename (60 ms a file). The
     default cache of 100 generated classes is smaller than what a batch uses, so all are compiled every time. Recording where
@@ -118,7 +118,7 @@ def register_functions(spark: SparkSession, functions: Functions, changing: Mapp
         java.udf().register(name, java_object(spark, kind).function())
 
 
-def aggregated(frame: DataFrame, column: str, kind: str, *arguments: Any) -> Column:
+def aggregate_bytes(frame: DataFrame, column: str, kind: str, *arguments: Any) -> Column:
     """One array of bytes of many in a column, by a class of ours. PySpark has no function that takes an aggregator with arguments.
 
     Parameters
@@ -175,11 +175,11 @@ def map_partitions(
     return DataFrame(read.mapPartitions(mapping, rows), frame.sparkSession)
 
 
-def optimized(frame: DataFrame) -> DataFrame:
-    """The same rows by an optimized plan: Spark plans each batch of a stream of a long plan in half of the time.
+def optimize(frame: DataFrame) -> DataFrame:
+    """The same rows with their plan optimized once, which halves the time that Spark needs to plan each batch of a stream with a long plan.
 
-    For every batch Spark repeats the rules of its optimizer until none changes the plan. Here they have changed all that they can.
-    Raises ValueError where a plan asks for the time, such as by `current_timestamp`: it would be that of this call in every batch.
+    For every batch Spark applies its optimizer's rules until none changes the plan; of an optimized plan they change nothing.
+    Raises ValueError for a plan with the current time, such as `current_timestamp`: every batch would have the time of this call.
     """
     java, sql = frame.sparkSession._jsparkSession, jvm_of(frame.sparkSession).org.apache.spark.sql
     plan = frame._jdf.queryExecution().analyzed()
@@ -190,11 +190,11 @@ def optimized(frame: DataFrame) -> DataFrame:
     return DataFrame(sql.classic.Dataset.ofRows(java, optimizer.execute(plan.clone())), frame.sparkSession)
 
 
-def prepared(spark: SparkSession, column: Column, inputs: StructType) -> Column:
-    """The same column, optimized here once: Spark plans it as a function of the columns `inputs`, and tasks get it as an array of bytes.
+def precompile(spark: SparkSession, column: Column, inputs: StructType) -> Column:
+    """The same column as one opaque function of the columns `inputs`, optimized once and sent to tasks as an array of bytes.
 
-    Without it every rule of Spark's planner goes through all that a large expression is made of, for every batch, and every task
-    reads it back. Evaluated are its functions themselves, as Spark does with functions of arrays: no code is generated for it.
+    Without it every rule of Spark's planner traverses a large expression for every batch, and every task deserializes it. The function is
+    interpreted, as Spark does with higher-order functions: no code is generated for it.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def prepared(spark: SparkSession, column: Column, inputs: StructType) -> Column:
     catalyst, classic = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.classic
     context: Any = spark.sparkContext
     nothing = java.createDataFrame(context._jsc.emptyRDD(), java.parseDataType(inputs.json()))
-    plan = optimized(DataFrame(nothing, spark).select(column))._jdf.queryExecution().analyzed()
+    plan = optimize(DataFrame(nothing, spark).select(column))._jdf.queryExecution().analyzed()
     attributes = plan.child().output()
     by_place = getattr(catalyst, "package$AttributeSeq")(attributes)
     body = catalyst.BindReferences.bindReference(plan.projectList().head().child(), by_place, False)
@@ -232,8 +232,8 @@ def jvm_of(spark: SparkSession) -> Any:
     return spark._jvm
 
 
-def is_alive(spark: SparkSession) -> bool:
-    """Whether the session's JVM answers and its context has not been stopped. Without it, one failed query would look like any other."""
+def is_session_alive(spark: SparkSession) -> bool:
+    """Whether the session's JVM answers and its context has not been stopped. Without it, a dead JVM would look like a failed query."""
     try:
         return not jvm_of(spark).org.apache.spark.SparkContext.getOrCreate().isStopped()
     except Exception:  # py4j raises whatever its socket does
@@ -256,10 +256,10 @@ def java_array(spark: SparkSession, kind: str, values: Sequence[Any]) -> Any:
 
 @contextmanager
 def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
-    """Give functions that are made in the block a Python worker for each partition, which gets no other partition's tasks.
+    """Give Python functions that are defined in the block a worker of their own for each partition.
 
-    What such a worker keeps in memory is there when the partition's next task comes. PySpark has no argument for it: it takes
-    the environment of a function's workers from the context. Without it, the models of a shard are loaded for every batch.
+    What a worker keeps in memory is there for the partition's next task. PySpark has no argument for it: it takes the environment of a
+    function's workers from the context. Without it, the models of a shard are loaded for every batch.
 
     Parameters
     ----------
@@ -279,17 +279,17 @@ def own_workers(spark: SparkSession, job: str) -> Iterator[None]:
 
 
 def prepare_gates(spark: SparkSession) -> None:
-    """Let queries of the session have gates. Listeners are added after it, else they hear of none.
+    """Let queries of the session have gates. Call it before listeners are added: those that were there before get no events.
 
-    Spark takes a clock by which queries are triggered, but only from its own tests. Without it a batch can begin at multiples of
-    an interval alone, each of which costs 0.3 to 0.5 s of a core though it closes no window.
+    Spark takes another clock for the triggers of a query from its own tests alone. Without it a batch begins at each multiple of an interval, and
+    costs 0.3 to 0.5 s of a core though it closes no window.
     """
     jvm_of(spark).kappa.GatedQueries.of(spark._jsparkSession)
 
 
 @contextmanager
-def gated(spark: SparkSession, gate: Any) -> Iterator[None]:
-    """Let the query that is started in the block begin its batches when a gate opens.
+def use_gate(spark: SparkSession, gate: Any) -> Iterator[None]:
+    """Let the query that is started in the block begin its batches when `gate` opens.
 
     Parameters
     ----------
@@ -306,8 +306,8 @@ def gated(spark: SparkSession, gate: Any) -> Iterator[None]:
         queries.setClock(None)
 
 
-def without_plan(error: StreamingQueryException) -> StreamingQueryException:
-    """What has ended a query, without the query's plan, which Spark appends: 50 kB of `extract`'s, twice in the log at each restart."""
+def strip_plan(error: StreamingQueryException) -> StreamingQueryException:
+    """The same error without the query's plan, which Spark appends to its text: for `extract` 50 kB, twice in the log at each restart."""
     error._desc = str(error._desc).partition(PLAN)[0].rstrip()  # type: ignore[attr-defined]
     return error
 
@@ -378,16 +378,15 @@ def was_killed(patience_seconds: float = 5.0) -> bool:
     return False
 
 
-def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
+def active_stage_progress(spark: SparkSession) -> dict[str, tuple[int, ...]]:
     """How far the running stages of each streaming query are, by the query's name.
 
     Returns
     -------
     dict of tuple of int
         For each stage: its id, the tasks that have ended, the records that these have read, exchanged and written, and how often its tasks
-        have got records of Kafka, or made another 10,000 rows. The last alone says what a task has done that still runs: Spark's own
-        numbers of it were 0 whenever they were looked at, for a minute and more. Executors of a cluster count in their own JVMs, so there
-        it is 0. A query without a running stage has no entry.
+        have polled records of Kafka, or made another 10,000 rows. Only the last number grows while a task runs: Spark's own counts of a running
+        task stay 0. Executors of a cluster count in their own JVMs, so there it is 0. A query without a running stage has no entry.
         Without it, a batch that takes long looks like one that hangs.
     """
     context: Any = spark.sparkContext._jsc.sc()
@@ -397,7 +396,7 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
         stage = stages.apply(number)
         description = stage.description()
         if description.isDefined():
-            name = query_of(description.get())
+            name = query_name(description.get())
             done = (
                 *(stage.stageId(), stage.numCompleteTasks(), stage.inputRecords()),
                 *(stage.shuffleReadRecords(), stage.shuffleWriteRecords(), stage.outputRecords()),
@@ -407,15 +406,15 @@ def stages_at_work(spark: SparkSession) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def query_of(description: str) -> str:
-    """The name of a streaming query, of the description that Spark gives to its jobs: the first line, by HTML or as it is."""
+def query_name(description: str) -> str:
+    """The name of a streaming query from the description of a Spark job: its first line, which ends with `<br/>` or a line break."""
     return description.replace("<br/>", "\n").partition("\n")[0]
 
 
 def dropped_by_watermark(spark: SparkSession, query: str) -> int:
-    """Rows that the watermark has dropped in the batch which a streaming query is writing now; 0 if there is no such query.
+    """Rows that the watermark has dropped in the batch that a streaming query is writing now; 0 if there is no such query.
 
-    Without it, they are known only from the report of a batch that has been committed: a crash in between would hide them.
+    Without it, they are known only from the report of a committed batch: a crash between commit and report would hide them.
     """
     java: Any = spark._jsparkSession
     for running in java.streams().active():

@@ -167,7 +167,7 @@ def index_job(
         name="index",
         inputs=(
             Input(own, headers=True),
-            Input(labels, headers=True, at_least=FEW_LABELS, at_most=MANY_LABELS),
+            Input(labels, headers=True, min_records=FEW_LABELS, max_records=MANY_LABELS),
         ),
         transform=lambda raw, raw_labels: documents(
             unread.drop_from(raw.unionByName(raw_labels)), settings.version, topics, first

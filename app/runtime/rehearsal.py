@@ -24,7 +24,7 @@ from app.runtime.jobs import JobSelection
 from app.runtime.spark import session
 from pipelines import failures, spark_internals
 from pipelines.quarantine import NO_QUARANTINE, Quarantine
-from pipelines.runner import Job, rehearse
+from pipelines.runner import Job, dry_run
 
 POLL_SECONDS = 0.2
 STARTING_SECONDS = 300.0
@@ -203,10 +203,10 @@ def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
                 job = what.made(quarantine)
                 # Where nothing is to be read, nothing of every input.
                 begins, ends = offsets(spans or tuple(OffsetSpan(one.topics[0], 0, 0, 0) for one in job.inputs))
-                rehearse(spark, kafka, job, begins, ends, whole=whole)
+                dry_run(spark, kafka, job, begins, ends, whole=whole)
                 requests.send(("read", ""))
             except Exception as error:  # whatever it is, it is about these records
-                if not spark_internals.is_alive(spark):
+                if not spark_internals.is_session_alive(spark):
                     requests.send(("broken", "reading it ended Spark's JVM: it left, or had no memory left"))
                     return
                 broken = failures.is_out_of_memory(error)

@@ -277,7 +277,7 @@ def options(settings: Settings, own: Path) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # A worker keeps the models of the shards that it has processed.
         "spark.python.worker.reuse": "true",
-        **spark_internals.options(),
+        **spark_internals.undocumented_options(),
     }
 
 

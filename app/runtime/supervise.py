@@ -215,7 +215,7 @@ def run_version(
         whose = f" of version {settings.version}" if settings.version != serving.FIRST else ""
         if not stopping.is_set():
             report(f"running {', '.join(names)}{whose}; SIGTERM or Ctrl-C stops after the batch in hand")
-        runner.wait(leave, also=look)
+        runner.wait(leave, on_poll=look)
         if not stopping.is_set():
             report(f"version {serves.version()} serves now: stopping the jobs of {settings.version}")
     services.ask = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from pipelines.spark_internals import stages_at_work
+from pipelines.spark_internals import active_stage_progress
 
 
 class TaskProgress:
@@ -28,7 +28,7 @@ class TaskProgress:
         now = self._clock()
         if now - self._looked >= self._every:
             self._looked = now
-            self.compare(stages_at_work(spark))
+            self.compare(active_stage_progress(spark))
 
     def compare(self, found: Mapping[str, tuple[int, ...]]) -> None:
         """Take in what the running stages of each job have done."""

@@ -33,7 +33,7 @@ from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
 from pipelines.inputs.members import Members, Paths
 from pipelines.inputs.rules import rule_lines
-from pipelines.spark_internals import prepared
+from pipelines.spark_internals import precompile
 
 __all__ = ["change_lines", "label_lines", "log_lines", "rule_lines", "telemetry_points"]
 
@@ -141,7 +141,7 @@ def _made_once(spark: SparkSession, make: Make, refusal: Refusal) -> Column:
     """What `make` answers, made and planned once for a Spark context: ten thousand calls to the JVM, which take seconds."""
     made = _MADE.setdefault(spark.sparkContext, {})
     if (make, refusal) not in made:
-        made[make, refusal] = prepared(spark, make(refusal), _RECORD)
+        made[make, refusal] = precompile(spark, make(refusal), _RECORD)
     return made[make, refusal]
 
 

@@ -32,7 +32,7 @@ from pipelines.inputs.fields import MAX_CUT
 from pipelines.inputs.members import Paths, field_of, paths_text
 from pipelines.inputs.shippers import SERVICE_PATTERNS
 from pipelines.letters import MOST_BYTES
-from pipelines.spark_internals import Functions, aggregated, java_object, map_partitions
+from pipelines.spark_internals import Functions, aggregate_bytes, java_object, map_partitions
 from pipelines.windowing import MILLIS, TopicOfShards, WindowingConfig
 
 SOURCES = Path(__file__).parent
@@ -207,7 +207,7 @@ def sums_of_points(points: DataFrame, *, window: int, needed: Needed) -> DataFra
 
 def merged_sums(sums: DataFrame, needed: Needed) -> Column:
     """The sums of all blocks of a window and bucket in rows of `SUMS`, as a block; null where there is none."""
-    return aggregated(sums, "sums_block", "MergedSums", needed.of_bucket)
+    return aggregate_bytes(sums, "sums_block", "MergedSums", needed.of_bucket)
 
 
 def rows_of_sums(sums: DataFrame, window: Column) -> DataFrame:

@@ -19,7 +19,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka.producer import BoundedProducer
 from models.incidents.parameters import CorrelationParameters
 from pipelines.jobs.correlate import NoveltiesTopic, correlate
-from pipelines.runner import MOST_STARTS, Input, Job, Kafka, Runner, start
+from pipelines.runner import MAX_STARTS, Input, Job, Kafka, Runner, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -118,7 +118,7 @@ def test_stopped_and_started_again_the_job_says_the_same(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("late", [1, MOST_STARTS])
+@pytest.mark.parametrize("late", [1, MAX_STARTS])
 def test_a_job_whose_python_takes_too_long_to_start_is_started_again(
     spark: SparkSession, stack: Addresses, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
@@ -141,11 +141,11 @@ def test_a_job_whose_python_takes_too_long_to_start_is_started_again(
             stopping.set()
 
     try:
-        if late < MOST_STARTS:
-            runner.wait(stopping, also=look)
+        if late < MAX_STARTS:
+            runner.wait(stopping, on_poll=look)
             assert len(everything(kafka, incidents)) == 2
         else:
             with pytest.raises(StreamingQueryException, match="failed to connect back"):
-                runner.wait(stopping, also=look)
+                runner.wait(stopping, on_poll=look)
     finally:
         runner.stop()

@@ -22,7 +22,7 @@ from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka.heartbeats import Heartbeats
 from app.kafka.producer import BoundedProducer
-from pipelines.gates import Gate, WindowGrid, gate_of
+from pipelines.gates import Gate, WindowGrid, make_gate
 from pipelines.runner import Input, Job, Kafka, Runner
 from pipelines.spark_internals import jvm_of
 from pipelines.windowing import WindowingConfig
@@ -71,7 +71,7 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
     kafka_spark: SparkSession, stack: Addresses, unique: str
 ) -> None:
     topic = topic_of(stack, unique, 2)
-    gate = gate_of(kafka_spark, client_of(stack), {f"{topic}/0": 100, f"{topic}/1": 100}, WindowGrid(1, 3))
+    gate = make_gate(kafka_spark, client_of(stack), {f"{topic}/0": 100, f"{topic}/1": 100}, WindowGrid(1, 3))
     append(stack, topic, 0)
     append(stack, topic, 1)
     begun = wall_clock()
@@ -81,8 +81,8 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
     threading.Event().wait(1.1)
     with opened(gate) as at:
         append(stack, topic, 1)
-        wait_for(gate.has_looked)
-        wait_for(gate.has_looked)
+        wait_for(gate.has_polled)
+        wait_for(gate.has_polled)
         assert at() is None, "a partition has no record with which another window could be closed"
         append(stack, topic, 0)
         wait_for(at)
@@ -92,14 +92,14 @@ def test_a_window_can_be_closed_when_every_partition_has_come_so_far(
 
 def test_a_log_that_holds_history_has_its_own_time(kafka_spark: SparkSession, stack: Addresses, unique: str) -> None:
     topic = topic_of(stack, unique, 1, "CreateTime")
-    gate = gate_of(kafka_spark, client_of(stack), {f"{topic}/0": 100}, WindowGrid(10, 15))
+    gate = make_gate(kafka_spark, client_of(stack), {f"{topic}/0": 100}, WindowGrid(10, 15))
     for at_ms, closable in ((1_000_000_005_000, True), (1_000_000_014_999, False), (1_000_000_015_000, True)):
         with opened(gate) as at:
             append(stack, topic, 0, at_ms=at_ms)
-            wait_for(gate.has_looked)
-            wait_for(at if closable else gate.has_looked)
+            wait_for(gate.has_polled)
+            wait_for(at if closable else gate.has_polled)
             assert (at() is not None) is closable, at_ms
-            gate.behind(1)
+            gate.set_backlog(1)
         if closable:
             gate.clock.waitTillTime(0)  # closes it
 
@@ -129,7 +129,7 @@ def test_half_of_a_batch_is_reason_enough_and_few_records_wait_for_the_window(
     read: list[int] = []
     job = Job(
         unique,
-        (Input((topic,), (0,), delay_seconds=0, at_most=1_000),),
+        (Input((topic,), (0,), delay_seconds=0, max_records=1_000),),
         lambda raw: raw,
         str(tmp_path / "checkpoint"),
         lambda batch, number: read.append(batch.count()),
@@ -140,11 +140,11 @@ def test_half_of_a_batch_is_reason_enough_and_few_records_wait_for_the_window(
     query = runner.start(job)
     try:
         gate = runner.gates[unique]
-        wait_for(lambda: sum(read) == 1 and gate.has_looked(), 60.0)
+        wait_for(lambda: sum(read) == 1 and gate.has_polled(), 60.0)
         append(stack, topic, 0, 400)
-        gate.has_looked()
-        wait_for(gate.has_looked)
-        wait_for(gate.has_looked)
+        gate.has_polled()
+        wait_for(gate.has_polled)
+        wait_for(gate.has_polled)
         assert sum(read) == 1
         append(stack, topic, 0, 200)
         wait_for(lambda: sum(read) == 601)
@@ -175,12 +175,12 @@ def test_every_gate_opens_in_the_end_and_at_once_for_what_a_batch_has_left(
     topic = topic_of(stack, unique, 1)
     client = client_of(stack)
     arrival, closing, left = (
-        gate_of(kafka_spark, client, {f"{topic}/0": 100}, windows) for windows in (None, WindowGrid(3600, 0), None)
+        make_gate(kafka_spark, client, {f"{topic}/0": 100}, windows) for windows in (None, WindowGrid(3600, 0), None)
     )
     begun = time.time()
     with opened(left) as left_at, opened(arrival) as arrival_at, opened(closing) as closing_at:
-        wait_for(left.has_looked)
-        left.behind(1)
+        wait_for(left.has_polled)
+        left.set_backlog(1)
         wait_for(left_at, 2.0)
     for at in (arrival_at(), closing_at()):
         assert at is not None
@@ -203,7 +203,7 @@ def test_records_that_come_in_parts_are_one_batch_and_none_begins_without_record
     query = runner.start(job)
     try:
         # The first trigger is Spark's; from then on the gate decides.
-        wait_for(runner.gates[unique].has_looked, 60.0)
+        wait_for(runner.gates[unique].has_polled, 60.0)
         with BoundedProducer({"bootstrap_servers": stack.kafka}) as outbox:
             times: list[float] = []
             for part in range(6):
@@ -251,7 +251,7 @@ def counting_job(
     """Counts the records of two partitions in windows of two seconds: `end`, epoch ms, and `records`."""
     return Job(
         name,
-        (Input((topic,), (0, 1), delay_seconds=1, at_most=at_most),),
+        (Input((topic,), (0, 1), delay_seconds=1, max_records=at_most),),
         lambda raw: (
             raw.groupBy(F.window("timestamp", "2 seconds"))
             .agg(F.count("*").alias("records"))
@@ -289,7 +289,7 @@ def test_the_batch_that_reads_the_last_records_of_a_window_closes_it_where_it_ca
     runner = Runner(kafka_spark, Kafka(stack.kafka or ""), 0.1)
     query = runner.start(counting_job(unique, topic, checkpoint, sink, at_most, append_times))
     try:
-        wait_for(runner.gates[unique].has_looked, 60.0)
+        wait_for(runner.gates[unique].has_polled, 60.0)
         first = 20
         append(stack, topic, 0, first // 2)
         append(stack, topic, 1, first // 2)
@@ -327,9 +327,9 @@ def test_a_query_that_has_found_nothing_to_do_goes_on(
     query = runner.start(counting_job(unique, topic, tmp_path / "checkpoint", sink))
     gate = runner.gates[unique]
 
-    def has_looked() -> bool:
+    def has_polled() -> bool:
         runner.check(query)
-        return gate.has_looked()
+        return gate.has_polled()
 
     def has_windows(wanted: int) -> bool:
         runner.check(query)
@@ -339,13 +339,13 @@ def test_a_query_that_has_found_nothing_to_do_goes_on(
         return len(windows) >= wanted
 
     try:
-        wait_for(has_looked, 60.0)
+        wait_for(has_polled, 60.0)
         for _ in range(2):
             wait_for(partial(has_windows, len(windows) + 2), 60.0)
             for _ in range(5):  # the first of these may close what the last records have left
-                gate.behind(1)
-                gate.has_looked()
-                wait_for(has_looked, 2 * MOST_SECONDS)
+                gate.set_backlog(1)
+                gate.has_polled()
+                wait_for(has_polled, 2 * MOST_SECONDS)
     finally:
         runner.stop()
     assert len(set(windows)) == len(windows), "a window is closed once"

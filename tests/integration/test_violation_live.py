@@ -84,7 +84,7 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
             stop.set()
 
     with running(settings, ["extract"]) as (runner, _):
-        runner.wait(stop, also=lambda: closed(7))
+        runner.wait(stop, on_poll=lambda: closed(7))
     before = last_committed(checkpoint)
     assert before is not None
 
@@ -109,7 +109,7 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
     lines: list[str] = []
     with running(settings, ["extract"], accept_violation=True, report=lines.append) as (runner, health):
         health.violations = lambda: violations.summary(settings)
-        runner.wait(stop, also=lambda: closed(8))
+        runner.wait(stop, on_poll=lambda: closed(8))
         assert health.summary()["violations"]["count"] == 1
         assert b"kappa_determinism_violations 1.0" in health.exposition()
         assert health.summary()["healthy"], "of a batch that was accepted"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from pipelines.spark_internals import dropped_by_watermark, query_of
+from pipelines.spark_internals import dropped_by_watermark, query_name
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def test_a_row_behind_the_watermark_is_counted_within_its_own_batch(spark: Spark
         def sink(batch: DataFrame, batch_number: int) -> None:
             batch.collect()
             seen.append(dropped_by_watermark(spark, "dropping"))
-            names.append(query_of(str(spark.sparkContext.getLocalProperty("spark.job.description"))))
+            names.append(query_name(str(spark.sparkContext.getLocalProperty("spark.job.description"))))
 
         writer = aggregated.writeStream.queryName("dropping").foreachBatch(sink).outputMode("append")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)

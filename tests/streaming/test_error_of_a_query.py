@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.spark_internals import without_plan
+from pipelines.spark_internals import strip_plan
 
 pytestmark = pytest.mark.spark
 
@@ -22,6 +22,6 @@ def test_an_error_that_has_ended_a_query_is_told_with_its_offsets_and_without_it
     error = query.exception()
     assert error is not None
     assert "Logical Plan" in str(error)
-    text = str(without_plan(error))
+    text = str(strip_plan(error))
     assert "the disk is full" in text and "Current Committed Offsets" in text
     assert "Logical Plan" not in text and "Project" not in text

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pipelines.elasticsearch.documents import DATASETS, documents
 from pipelines.jvm import Needed, counts_of_flat, sums_of_flat
-from pipelines.spark_internals import jvm_of, optimized, prepared
+from pipelines.spark_internals import jvm_of, optimize, precompile
 from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
@@ -40,18 +40,18 @@ def rules_run(spark: SparkSession, frame: DataFrame) -> int:
 
 def test_an_optimized_plan_takes_half_as_many_applications_of_rules(spark: SparkSession) -> None:
     frame = found(spark)
-    assert rules_run(spark, optimized(frame)) < 0.6 * rules_run(spark, frame)
+    assert rules_run(spark, optimize(frame)) < 0.6 * rules_run(spark, frame)
 
 
 def test_rows_are_the_same(spark: SparkSession) -> None:
     frame = found(spark)
-    assert sorted(optimized(frame).collect()) == sorted(frame.collect())
-    assert optimized(frame).columns == frame.columns
+    assert sorted(optimize(frame).collect()) == sorted(frame.collect())
+    assert optimize(frame).columns == frame.columns
 
 
 def test_a_plan_that_asks_for_the_time_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="current time"):
-        optimized(found(spark).withColumn("now", F.current_timestamp()))
+        optimize(found(spark).withColumn("now", F.current_timestamp()))
 
 
 COLUMNS = StructType([StructField("text", StringType()), StructField("n", LongType())])
@@ -62,7 +62,7 @@ def test_a_prepared_column_has_the_same_values_and_nothing_in_it_for_the_planner
     frame = spark.createDataFrame(rows, COLUMNS).repartition(3)
     read = F.from_json(F.col("text"), "a array<long>")["a"]
     column = F.transform(read, lambda one: F.coalesce(one + F.col("n"), F.lit(-1)))
-    once = prepared(spark, column, COLUMNS)
+    once = precompile(spark, column, COLUMNS)
     wanted = frame.select("text", column.alias("found")).collect()
     assert sorted(map(str, frame.select("text", once.alias("found")).collect())) == sorted(map(str, wanted))
     plan = str(frame.select(once)._jdf.queryExecution().optimizedPlan())
@@ -72,7 +72,7 @@ def test_a_prepared_column_has_the_same_values_and_nothing_in_it_for_the_planner
 
 def test_no_column_that_asks_for_the_time_is_prepared(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="current time"):
-        prepared(spark, F.current_timestamp().cast("long") + F.col("n"), COLUMNS)
+        precompile(spark, F.current_timestamp().cast("long") + F.col("n"), COLUMNS)
 
 
 def test_what_comes_of_kafka_is_not_copied_before_it_is_read(spark: SparkSession) -> None:

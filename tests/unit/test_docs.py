@@ -34,7 +34,7 @@ from models.univariate.parameters import UnivariateParameters
 from pipelines import errors
 from pipelines.jobs import correlate
 from pipelines.runner import Runner
-from pipelines.spark_internals import TRIED_WITH
+from pipelines.spark_internals import TESTED_WITH
 from pipelines.state import savepoint_format, window_buffer
 from pipelines.state.savepoint_tables import TABLES
 
@@ -94,7 +94,7 @@ FACTS = [
         SECURITY,
         f"answer {MOST_CONNECTIONS} clients at a time, and close one that has not asked within {ASK_SECONDS:g} seconds",
     ),
-    (CLUSTER, f"executors run Spark {TRIED_WITH} for"),
+    (CLUSTER, f"executors run Spark {TESTED_WITH} for"),
     (README, f"its fast mean (half-life {UNIVARIATE.fast_half_life_minutes:g} minutes)"),
     (PROJECT / "docs" / "control.md", f"({UNIVARIATE.level_half_life_days:g} days without it"),
 ]

@@ -30,8 +30,8 @@ ROOMS = ("app", "pipelines", "replay", "benchmarks", "deploy", "models", "dashbo
 
 
 def test_the_installed_spark_is_the_one_that_the_internals_were_tried_with() -> None:
-    assert pyspark.__version__ == spark_internals.TRIED_WITH, (
-        "another Spark: run the tests and the benchmarks of each function in pipelines/spark_internals.py, then set TRIED_WITH"
+    assert pyspark.__version__ == spark_internals.TESTED_WITH, (
+        "another Spark: run the tests and the benchmarks of each function in pipelines/spark_internals.py, then set TESTED_WITH"
     )
 
 
