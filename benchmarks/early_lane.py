@@ -136,7 +136,7 @@ def of_batches(spark: SparkSession, settings: Settings, seconds: float) -> dict[
     with closing(BoundsTable(spark, settings)) as table:
         until(table.is_ready, "bounds")
         telemetry, logs = (stream(spark, kafka, topic) for topic in (lane.telemetry, lane.logs))
-        writer = early.alarms(telemetry, logs, lane).writeStream.format("kafka")
+        writer = early.alarm_records(telemetry, logs, lane).writeStream.format("kafka")
         writer = writer.options(**(kafka.prefixed() | PRODUCER | early.QUICK))
         query = writer.option("checkpointLocation", str(settings.home / "early-batches")).start()
         try:

@@ -141,7 +141,7 @@ def statistics_of(spark: SparkSession, settings: Settings, series: int, window_e
     """The records that `extract` writes of such a window: rows of the gauges, and the watermark messages."""
     rows = closed(spark, series, window_end)
     windows = extract.ClosedWindows((window_end,), {})
-    return extract.records(rows, windows, settings.windowing, topic_names(settings), PARTITIONS)
+    return extract.output_records(rows, windows, settings.windowing, topic_names(settings), PARTITIONS)
 
 
 def write_windows(spark: SparkSession, settings: Settings, series: int, windows: int) -> None:

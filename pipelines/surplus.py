@@ -23,7 +23,7 @@ def needed_series(limits: LimitParameters | None) -> Needed:
 
 
 def drop_surplus_lines(lines: DataFrame, limits: LimitParameters | None) -> DataFrame:
-    """Lines of `extract.admitted`, where a line of a template that `overflow` would leave out counts for the other templates of its level."""
+    """Lines of `extract.admit_or_refuse`, where a line of a template that `overflow` would leave out counts for the other templates of its level."""
     if limits is None:
         return lines
     most = limits.template_rows + SHOWN_NAMES

@@ -90,9 +90,9 @@ def run_slice(
     with scratch(after) as folder:
         closed = kept(extracted(context, kafka, part, topics, with_rules=before is None), folder / "closed")
         windowing, limits = context.settings.windowing, context.settings.limits
-        windows = extract.windows_of(closed, windowing, limits)
+        windows = extract.find_closed_windows(closed, windowing, limits)
         counts |= windows.refused
-        rows = extract.rows_of(closed, windows, windowing, limits)
+        rows = extract.statistics_rows(closed, windows, windowing, limits)
         shards, version = windowing.shards, context.settings.version
         begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
         report("detecting")
@@ -100,13 +100,13 @@ def run_slice(
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
         answers = kept(answers, folder / "answers")
         answered = published(answers, part)
-        records = detect.records(answered, topics, context.settings.topics.partitions)
+        records = detect.output_records(answered, topics, context.settings.topics.partitions)
         report("correlating")
         digests = digest_of(records, topics)
         incidents, correlator = correlated(context, answered, before)
         if context.write:
             report("writing")
-            write_to_kafka(extract.refused_records(closed, topics), kafka)
+            write_to_kafka(extract.refused_rows(closed, topics), kafka)
             write_to_kafka(records, kafka)
             write_incidents(context, incidents, topics["incidents"], kafka)
         digests["incidents"] = digest_of_texts(context, [value for _, value in incidents])
@@ -189,11 +189,11 @@ def correlated(
 ) -> tuple[list[tuple[str, str]], CorrelatorState]:
     """Incidents (id, value) of the episode events of a slice, and the correlator after them. Both are rare: on the driver."""
     state = savepoint_format.correlator_of(str(before)) if before is not None else None
-    buffer, correlator = correlate.loaded(state, context.settings.correlation)
+    buffer, correlator = correlate.load_state(state, context.settings.correlation)
     rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow())
     ordered = rows.orderBy("window_end", F.col("event").startswith(detect.WATERMARK), "shard").select("event")
-    found = correlate.correlated(buffer, correlator, (row.event for row in ordered.toLocalIterator()))
-    values = [(one.id, correlate.value_of(one, context.settings.version)) for one in found]
+    found = correlate.correlate_values(buffer, correlator, (row.event for row in ordered.toLocalIterator()))
+    values = [(one.id, correlate.incident_json(one, context.settings.version)) for one in found]
     return values, CorrelatorState(buffer.done, correlator.dump(), buffer.dump())
 
 

@@ -25,7 +25,7 @@ def early_alarms(settings: Settings) -> list[Finding]:
     """Whether the lane can run, does, and settles what it has raised, and whether the jobs follow. A topic that is missing is Kafka's check."""
     if not settings.early.enabled:
         return [ok(CHECK, "off")]
-    if not early.is_possible():
+    if not early.has_real_time_mode():
         advice = "install the pinned PySpark, or set early.enabled to false"
         return [warning(CHECK, f"Spark {early.spark_version()} has no real-time mode", "one that has it", advice)]
     try:

@@ -32,7 +32,7 @@ class LaneBesideJobs:
         return self
 
     def _start(self) -> None:
-        if not early.is_possible():
+        if not early.has_real_time_mode():
             log.warning("no early alarms: this Spark has no real-time mode", spark=early.spark_version())
             return
         if is_running(self._settings.home):

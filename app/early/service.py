@@ -52,7 +52,7 @@ def run_until_stopped(
     if not settings.early.enabled:
         msg = "early: detect publishes no bounds, as early.enabled is false; set it to true for all processes, see docs/early.md"
         raise InputError(msg)
-    if not early.is_possible():
+    if not early.has_real_time_mode():
         msg = f"early: Spark {early.spark_version()} has no real-time mode; wanted the pinned version, or early.enabled = false"
         raise InputError(msg)
     refusal = f"early: another process with home {settings.home} runs the lane; wanted one at a time"

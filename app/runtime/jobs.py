@@ -71,7 +71,7 @@ def extract_job(
         transform=lambda telemetry, logs, labels=None, changes=None, rules=None: extract.closed_windows(
             telemetry, logs, windowing, labels, unread, changes, settings.limits, rules
         ),
-        sink=extract.sink(
+        sink=extract.make_sink(
             windowing,
             topics,
             settings.topics.partitions,
@@ -81,7 +81,7 @@ def extract_job(
         ),
         checkpoint=str(settings.checkpoint("extract")),
         max_records_per_batch=settings.spark.max_records_per_batch,
-        readers=extract.readers(windowing, unread),
+        readers=extract.make_readers(windowing, unread),
         windows=WindowGrid(windowing.window_seconds, delay, append_times=settings.topics.timestamps == "append"),
     )
 
@@ -110,8 +110,8 @@ def detect_job(settings: Settings, quarantine: Quarantine = NO_QUARANTINE) -> Jo
     return Job(
         name="detect",
         inputs=(Input((topics["statistics"],), starting=starting_of(begun)),),
-        transform=lambda raw: detect.records(
-            detect.observed(detect.detect(unread.drop_from(raw), processor, source)), topics, partitions
+        transform=lambda raw: detect.output_records(
+            detect.observe_progress(detect.detect(unread.drop_from(raw), processor, source)), topics, partitions
         ),
         checkpoint=str(settings.checkpoint("detect")),
         max_records_per_batch=most_records(settings),
@@ -172,7 +172,7 @@ def index_job(
         transform=lambda raw, raw_labels: documents(
             unread.drop_from(raw.unionByName(raw_labels)), settings.version, topics, first
         ),
-        sink=index.sink(
+        sink=index.make_sink(
             topics,
             elasticsearch_connection(settings),
             kafka_connection(settings),

@@ -1,8 +1,7 @@
 """correlate: novelties -> incidents.
 
-Reads episode events and watermark messages of `novelties`, keeps events until every shard of `detect` has closed their
-window, then gives complete windows to the correlator, in order. All of it is one group with one state: episodes are rare,
-and those that belong together may lie in any shard.
+Reads episode events and watermark messages of `novelties`, buffers events until every shard of `detect` has closed their window, then steps the
+correlator, window by window. There is one group with one state: episodes are rare, and those of one incident may be in any shards.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from pipelines.series_columns import shard_of
 from pipelines.windowing import TopicOfShards
 
 FORMAT = 4
-BEGINNING = -1
+NO_WINDOW = -1
 
 # A row is an incident event, or a `letter` about a record that was refused, or the `summary` of the batch, which is not written.
 OUTPUT_DDL = "key string, value string, letter string, summary string"
@@ -59,8 +58,8 @@ Begin = Callable[[], tuple[int, bytes, bytes] | None]
 
 
 @dataclass(frozen=True)
-class Believed:
-    """A record of `novelties` that `detect` has written: where it is, the shard that it is of, its JSON, and what that says."""
+class ValidRecord:
+    """A record of `novelties` that passed `NoveltiesTopic.check`: its place, its shard, its JSON as `text`, and that parsed as `record`."""
 
     partition: int
     offset: int
@@ -70,16 +69,16 @@ class Believed:
 
 
 class NoveltiesTopic(TopicOfShards):
-    """What records of the topic `novelties` must agree with to be believed."""
+    """Checks that records of the topic `novelties` are such as `detect` writes."""
 
-    def check(self, row: Any) -> Believed:
-        """The record of a row of `one_group`. Raises ValueError, saying why, for one that `detect` has not written."""
+    def check(self, row: Any) -> ValidRecord:
+        """The record of a row of `as_one_group`. Raises one of `REFUSALS` for a record that `detect` cannot have written; its text says why."""
         value = row.value or b""
         if len(value) > letters.MOST_BYTES:
             msg = f"not a record that detect writes: it has {len(value)} bytes, wanted at most {letters.MOST_BYTES}"
             raise ValueError(msg)
         text = bytes(value).decode()
-        found = record_of(text)
+        found = parse_record(text)
         if isinstance(found, WatermarkMessage):
             shard, end = found.shard, found.watermark
             watched = found.watched
@@ -98,10 +97,10 @@ class NoveltiesTopic(TopicOfShards):
         if not 0 <= shard < self.shards or shard % self.partitions != row.partition:
             msg = f"shard {shard} of {self.shards} does not live in partition {row.partition} of {self.partitions}"
             raise ValueError(msg)
-        return Believed(int(row.partition), int(row.offset), shard, text, found)
+        return ValidRecord(int(row.partition), int(row.offset), shard, text, found)
 
     def letter(self, row: Any, error: Exception) -> str:
-        """The letter about a record that is refused."""
+        """The dead letter about a record that is refused."""
         source = {"topic": self.name, "partition": int(row.partition), "offset": int(row.offset)}
         reason = " ".join(str(error).split()) or type(error).__name__
         return letters.letter(
@@ -109,7 +108,7 @@ class NoveltiesTopic(TopicOfShards):
         )
 
 
-def one_group(raw: DataFrame, shards: int) -> DataFrame:
+def as_one_group(raw: DataFrame, shards: int) -> DataFrame:
     """Records of the topic `novelties`, as Kafka gives them, as one group: `everything` (0), and what `NoveltiesTopic.check` reads."""
     series = F.make_valid_utf8(F.col("key").cast("string"))
     return raw.select(
@@ -140,7 +139,7 @@ def correlate(
 ) -> DataFrame:
     """Incidents of a stream of `novelties`, and letters about what is none, as rows for Kafka: `topic, partition, key, value, headers`."""
     answers = (
-        one_group(raw, source.shards)
+        as_one_group(raw, source.shards)
         .groupBy("everything")
         .transformWithStateInPandas(
             CorrelateProcessor(parameters, version, source, begin), OUTPUT_DDL, outputMode="Append", timeMode="None"
@@ -183,28 +182,28 @@ class CorrelateProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Take in what came, and answer for each window that it completes."""
+        """Buffer the valid records, step the correlator over the windows that they complete, and yield incident events and dead letters."""
         buffer, correlator = self._load()
-        believed: list[Believed] = []
+        valid: list[ValidRecord] = []
         for frame in rows:
             refused: list[str] = []
             for row in frame.itertuples(index=False):
                 source: Any = row
                 try:
-                    believed.append(self._source.check(source))
+                    valid.append(self._source.check(source))
                 except REFUSALS as error:
                     refused.append(self._source.letter(source, error))
             if refused:
                 yield pd.DataFrame({"key": None, "value": None, "letter": refused, "summary": None})
-        add_in_order(buffer, sorted(believed, key=lambda one: (one.partition, one.offset)))
+        add_valid_records(buffer, sorted(valid, key=lambda one: (one.partition, one.offset)))
         before = buffer.done
         incidents = advance(buffer, correlator)
         self._state.update((buffer.done, correlator.dump(), buffer.dump()))
         if incidents:
-            values = [value_of(incident, self._version) for incident in incidents]
+            values = [incident_json(incident, self._version) for incident in incidents]
             keys = [incident.id for incident in incidents]
             yield pd.DataFrame({"key": keys, "value": values, "letter": None, "summary": None})
-        text = summary(before, buffer.done, correlator, incidents)
+        text = summarize_batch(before, buffer.done, correlator, incidents)
         yield pd.DataFrame({"key": [None], "value": [None], "letter": [None], "summary": [text]})
 
     def close(self) -> None:
@@ -213,10 +212,10 @@ class CorrelateProcessor(StatefulProcessor):
     def _load(self) -> tuple[EpisodeEventBuffer, Correlator]:
         found = self._state.get() if self._state.exists() else self._begin() if self._begin is not None else None
         with reading_state("correlate: the state"):
-            return loaded(found, self._parameters)
+            return load_state(found, self._parameters)
 
 
-def loaded(
+def load_state(
     state: tuple[int, bytes, bytes] | None, parameters: CorrelationParameters
 ) -> tuple[EpisodeEventBuffer, Correlator]:
     """The buffer and the correlator of a state as `STATE` has it; new ones for None."""
@@ -226,7 +225,7 @@ def loaded(
 
 
 def advance(buffer: EpisodeEventBuffer, correlator: Correlator) -> list[IncidentEvent]:
-    """Give the correlator every window that is complete; the incident events that it answers."""
+    """Step the correlator over every complete window; returns the incident events."""
     return [
         incident
         for window_end, complete, watched in buffer.take()
@@ -234,8 +233,8 @@ def advance(buffer: EpisodeEventBuffer, correlator: Correlator) -> list[Incident
     ]
 
 
-def summary(before: int, done: int, correlator: Correlator, incidents: Iterable[IncidentEvent]) -> str:
-    """What a batch has published, as JSON for `/metrics`.
+def summarize_batch(before: int, done: int, correlator: Correlator, incidents: Iterable[IncidentEvent]) -> str:
+    """Summarize what a batch has published, as JSON for `/metrics`.
 
     `before` and `done` are the last complete windows before and after it. `oldest_window`: the first one with an event, else the
     last one; none where no window was completed. `events`: severity and status of each. `open`: incidents by severity.
@@ -249,9 +248,9 @@ def summary(before: int, done: int, correlator: Correlator, incidents: Iterable[
     return json.dumps(found)
 
 
-def record_of(value: str) -> EpisodeEvent | WatermarkMessage:
+def parse_record(value: str) -> EpisodeEvent | WatermarkMessage:
     """A record of `novelties` from its JSON. Raises ValueError for anything else, RecursionError for JSON that is too deep."""
-    source = json.loads(value, parse_constant=no_number, parse_float=bounded)
+    source = json.loads(value, parse_constant=refuse_constant, parse_float=parse_bounded)
     kind = source.get("record") if isinstance(source, dict) else None
     if kind == WatermarkMessage.KIND:
         return parsed(WatermarkMessage, source)
@@ -261,74 +260,82 @@ def record_of(value: str) -> EpisodeEvent | WatermarkMessage:
     return EpisodeEvent.from_record(source)
 
 
-def no_number(text: str) -> float:
-    """JSON has no such number. Raises ValueError."""
-    # what detect writes of a number that is not known is null
+def refuse_constant(text: str) -> float:
+    """Raise ValueError: NaN and infinity are not numbers of JSON, and `detect` writes null for an unknown number."""
     msg = f"not a number of JSON: {text}"
     raise ValueError(msg)
 
 
-def bounded(text: str) -> float:
-    """A number of JSON. Raises ValueError for one that is larger than `LARGEST`."""
+def parse_bounded(text: str) -> float:
+    """Parse a number of JSON. Raises ValueError for one beyond `LARGEST`."""
     found = float(text)
-    return found if abs(found) <= LARGEST else no_number(text)
+    return found if abs(found) <= LARGEST else refuse_constant(text)
 
 
-def event_of(value: str) -> EpisodeEvent:
+def parse_event(value: str) -> EpisodeEvent:
     """An episode event from its JSON. Raises ValueError for anything else."""
-    found = record_of(value)
+    found = parse_record(value)
     if isinstance(found, WatermarkMessage):
         msg = f"a watermark message; wanted {EpisodeEvent.KIND!r}"
         raise ValueError(msg)
     return found
 
 
-def value_of(incident: IncidentEvent, version: str) -> str:
-    """An incident as it is written."""
+def incident_json(incident: IncidentEvent, version: str) -> str:
+    """An incident event as the JSON that is written."""
     return json.dumps(incident.to_record(version), ensure_ascii=False, allow_nan=False)
 
 
 @dataclass
 class EpisodeEventBuffer:
-    """Episode events whose window some shard has not closed yet.
+    """Episode events of windows that some shard has not closed yet.
 
-    `done` is the last window that was handed on, epoch milliseconds; `latest` each shard's watermark; `waiting` the JSON of
-    events by window, series, episode and status; `watched` how much each shard watches, with the watermark from which on it
-    does: oldest first, from the last one that counts at `done`.
+    Parameters
+    ----------
+    done
+        The last window that `take` has returned, epoch milliseconds.
+    shards
+        Number of shards whose watermark messages close a window.
+    latest
+        The watermark of each shard.
+    waiting
+        The JSON of events by window, series, episode and status.
+    watched
+        What each shard watches, with the watermark from which on it does: oldest first, from the entry that holds at `done`.
     """
 
-    done: int = BEGINNING
+    done: int = NO_WINDOW
     shards: int = 1
     latest: dict[int, int] = field(default_factory=dict)
     waiting: dict[tuple[int, str, str, int], str] = field(default_factory=dict)
     watched: dict[int, list[tuple[int, Watched]]] = field(default_factory=dict)
 
     def add_watermark(self, shard: int, watermark: int, watched: Watched | None = None) -> None:
-        """Learn that nothing with an end up to `watermark` will follow for a shard. What is no later than the last is a repeat."""
-        if watermark <= self.latest.get(shard, BEGINNING):
+        """Note that a shard has no more events of windows up to `watermark`. A watermark no later than the last one is a repeat, and ignored."""
+        if watermark <= self.latest.get(shard, NO_WINDOW):
             return
         self.latest[shard] = watermark
         known = self.watched.setdefault(shard, [])
-        # What is announced is news of its window, though it be the same as in the one before.
+        # Announced changes and calls are events of their window, even if they equal those of the window before.
         if watched is not None and (not known or known[-1][1] != watched or watched.changes or watched.topology):
             known.append((watermark, watched))
 
     def watched_at(self, window_end: int) -> Watched:
-        """How much was watched in a window that every shard has closed."""
+        """What all shards together watched in a window that every shard has closed."""
         counts = [(known, bisect_right(known, window_end, key=itemgetter(0))) for known in self.watched.values()]
         return total(known[at - 1][1] for known, at in counts if at)
 
     def cut(self, watermarks: Mapping[int, int], waiting: dict[tuple[int, str, str, int], str]) -> EpisodeEventBuffer:
-        """A buffer that knows of each shard up to a watermark, with the given events."""
+        """A copy that stands at these watermarks of the shards, with the given events."""
         watched = {
             s: [w for w in known if w[0] <= watermarks[s]] for s, known in self.watched.items() if s in watermarks
         }
         return EpisodeEventBuffer(self.done, len(watermarks), dict(watermarks), waiting, watched)
 
     def add_event(self, value: str) -> None:
-        """Keep an event that is no repeat. Raises DeterminismViolation for a record that is none: some window would lack it."""
+        """Add an event from its JSON unless it is a repeat. Raises DeterminismViolation for anything else: some window would lack an event."""
         try:
-            found = event_of(value)
+            found = parse_event(value)
         except (ValueError, AttributeError, TypeError) as error:
             msg = f"novelties: {value[:200]!r} is neither an episode event nor a watermark message ({error}); wanted what detect writes"
             raise DeterminismViolation(msg) from error
@@ -336,25 +343,25 @@ class EpisodeEventBuffer:
             self.keep(found, value)
 
     def keep(self, found: EpisodeEvent, value: str) -> None:
-        """Let an event wait for its window; of several with one identity the first."""
+        """Buffer an event until its window is complete. Of several with the same identity the first is kept."""
         self.waiting.setdefault((found.window_end, found.series, found.id, STATUS_ORDER[found.status]), value)
 
     @property
     def limit(self) -> int:
         """The last window that every shard has closed."""
-        return min(self.latest.values()) if len(self.latest) >= self.shards else BEGINNING
+        return min(self.latest.values()) if len(self.latest) >= self.shards else NO_WINDOW
 
     def take(self) -> Iterator[tuple[int, list[EpisodeEvent], Watched]]:
-        """Hand on every complete window that has events or announcements, oldest first, and the last one, so that time goes on.
+        """Remove and yield every complete window with events or announcements, oldest first, and the last complete one in any case.
 
-        With each comes how much was watched in it.
+        Yields its end, its events, and what was watched in it. The last one is yielded so that the correlator's time advances.
         """
         limit = self.limit
         if limit <= self.done:
             return
         complete: dict[int, list[EpisodeEvent]] = {end: [] for end in (*self._announced(limit), limit)}
         for key in sorted(k for k in self.waiting if k[0] <= limit):
-            complete.setdefault(key[0], []).append(event_of(self.waiting.pop(key)))
+            complete.setdefault(key[0], []).append(parse_event(self.waiting.pop(key)))
         for window_end in sorted(complete):
             self.done = window_end
             yield window_end, complete[window_end], self.watched_at(window_end)
@@ -397,32 +404,34 @@ class EpisodeEventBuffer:
         return buffer
 
 
-def add_in_order(buffer: EpisodeEventBuffer, records: Iterable[Believed]) -> None:
-    """Take in what `detect` has written, in the order of the log.
+def add_valid_records(buffer: EpisodeEventBuffer, records: Iterable[ValidRecord]) -> None:
+    """Add valid records to a buffer, in the order of the log.
 
-    What comes behind the watermark message of its window is a repeat, or nobody's: whether both are in one batch does not matter.
+    An event behind the watermark message of its window is a repeat, or not of `detect`, and is ignored, in the same batch or in a later one.
     """
     for one in records:
         if isinstance(one.record, WatermarkMessage):
             buffer.shards = one.record.shards or buffer.shards
             buffer.add_watermark(one.record.shard, one.record.watermark, one.record.watched)
-        elif one.record.window_end > max(buffer.done, buffer.latest.get(one.shard, BEGINNING)):
+        elif one.record.window_end > max(buffer.done, buffer.latest.get(one.shard, NO_WINDOW)):
             buffer.keep(one.record, one.text)
 
 
-def correlated(buffer: EpisodeEventBuffer, correlator: Correlator, values: Iterable[str]) -> Iterator[IncidentEvent]:
-    """The incident events of what `detect` has just answered, JSON in the order of windows, of each its watermark messages last.
+def correlate_values(
+    buffer: EpisodeEventBuffer, correlator: Correlator, values: Iterable[str]
+) -> Iterator[IncidentEvent]:
+    """The incident events of a bounded run. `values` are the JSON that `detect` has returned, by window, watermark messages last.
 
-    Windows are handed on as they are complete: no more is in memory than `AT_ONCE` records and what is open.
+    They are processed in chunks of `AT_ONCE` records, which bounds the memory.
     """
     records = iter(values)
     while chunk := list(islice(records, AT_ONCE)):
-        add_records(buffer, chunk)
+        add_values(buffer, chunk)
         yield from advance(buffer, correlator)
 
 
-def add_records(buffer: EpisodeEventBuffer, values: Iterable[str]) -> None:
-    """Sort what `detect` has just answered into watermarks and episode events."""
+def add_values(buffer: EpisodeEventBuffer, values: Iterable[str]) -> None:
+    """Add the JSON of episode events and watermark messages, just returned by `detect` and so not checked, to a buffer."""
     for value in values:
         message = WatermarkMessage.from_json(value)
         if message is None or message.shards is None:

@@ -1,8 +1,7 @@
 """detect: statistics -> scores, novelties, and bounds where early alarms are on.
 
-Reads rows and watermark messages of `statistics`, keeps rows until their window is complete, then gives it to the model
-of its shard, in order. The state of a shard is a handful of Arrow blobs: the waiting rows, the parts of the model as it was lately, and
-the windows that it has taken since.
+Reads rows and watermark messages of `statistics`, buffers rows until their window is complete, then steps the model of their shard, window by
+window. The state of a shard is a handful of Arrow blobs: the waiting rows, the last snapshot of the model, and a journal of the windows since.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ TYPES = {"shard": "int", **SCORE_TYPES, "event": "string", "letter": "string"}
 COLUMNS = list(TYPES)
 OUTPUT_DDL = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 
-OBSERVED = "limits"
+OBSERVED = "limits"  # the name of the observed metrics of a batch
 RULES = "rules"
 ANSWERS_AT_ONCE = 20_000  # rows: a table for each window would cost more than the models do, one of all takes memory
 # How the JSON of these records begins.
@@ -65,8 +64,11 @@ def detect(raw: DataFrame, processor: DetectProcessor, topic: TopicOfShards) -> 
         return shards.transformWithStateInPandas(processor, OUTPUT_DDL, outputMode="Append", timeMode="None")
 
 
-def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
-    """What is written: `topic, partition, key, value, headers`. A row with an `event` is one of `novelties` or `bounds`, or an overflow."""
+def output_records(answers: DataFrame, topics: dict[str, str], partitions: int) -> DataFrame:
+    """Records for Kafka from rows of `OUTPUT_DDL`: `topic, partition, key, value, headers`.
+
+    A row with an `event` goes to `novelties` or `bounds`, or is an overflow, which is a dead letter.
+    """
     refused, letter, is_event = F.col("letter").isNotNull(), F.col("letter"), F.col("event").isNotNull()
     texts = [name for name, kind in SCORE_TYPES.items() if kind == "string"]
     columns = (F.col(name).cast("binary") if name in texts else F.col(name) for name in SCORE)
@@ -86,8 +88,8 @@ def records(answers: DataFrame, topics: dict[str, str], partitions: int) -> Data
     return letters.within_bounds(written, topics["dead-letters"], "detect")
 
 
-def observed(answers: DataFrame) -> DataFrame:
-    """The same rows; a batch's progress says which window they begin with, how many series there are, and how many a limit has left out."""
+def observe_progress(answers: DataFrame) -> DataFrame:
+    """The same rows, with observed metrics of the batch: its oldest window, the number of series, what each limit has left out."""
     number = F.get_json_object("event", "$.left_out").cast("long")
     watched = F.when(F.col("event").startswith(WATERMARK), F.get_json_object("event", "$.watched.series").cast("long"))
     shards = F.when(watched.isNotNull(), F.get_json_object("event", "$.shards").cast("long"))
@@ -98,12 +100,12 @@ def observed(answers: DataFrame) -> DataFrame:
 
 
 def is_overflow() -> Column:
-    """Whether a row of answers says what a limit has left out."""
+    """Whether a row of `OUTPUT_DDL` says what a limit has left out."""
     return F.col("event").startswith(OVERFLOW)
 
 
 def overflow_headers(topics: dict[str, str], partitions: int) -> Column:
-    """Headers of the letter that an overflow is: the rows of `statistics` that were left out are many, so it has no offset."""
+    """Headers of the dead letter about an overflow. It has no offset, because it is about many rows of `statistics`."""
     fields = {
         "record": F.lit(RefusedRecord.KIND),
         "topic": F.lit(topics["statistics"]),
@@ -137,7 +139,7 @@ class DetectProcessor(StatefulProcessor):
         rules: str = RULES,
         early: EarlyParameters | None = None,
     ) -> None:
-        """`rules` is the name of the topic of that kind; with `early` there are bounds as well."""
+        """`begin` says where shards without a state begin, `rules` is the name of that topic, and with `early` bounds are published as well."""
         self._parameters = parameters
         self._version = version
         self._shards = shards
@@ -156,7 +158,7 @@ class DetectProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Take what came for a shard, and answer for each window that it completes."""
+        """Buffer the rows of a shard, and yield the output of each window that they complete."""
         shard = int(key[0])
         if shard == REFUSED:
             for frame in rows:
@@ -173,7 +175,7 @@ class DetectProcessor(StatefulProcessor):
             answers, journal = WaitingAnswers(), ShardJournal(detector, shard)
             for window_end, windows in buffer.take():
                 journal.add(window_end, windows)
-                answers.add(step(detector, shard, window_end, windows, self._version, self._shards, self._rules))
+                answers.add(step_window(detector, shard, window_end, windows, self._version, self._shards, self._rules))
                 if answers.full:
                     yield from answers.take()
             yield from answers.take()
@@ -188,7 +190,7 @@ class DetectProcessor(StatefulProcessor):
         """Nothing to let go."""
 
     def _first_buffer(self, shard: int) -> WindowBuffer:
-        """The buffer of a shard without state: what a savepoint has taken is not taken again."""
+        """The buffer of a shard without state, which ignores windows that the savepoint it begins from has processed."""
         begun = self._begin(shard) if self._begin is not None else None
         return WindowBuffer() if begun is None else WindowBuffer(done=begun[0])
 
@@ -203,12 +205,12 @@ class DetectProcessor(StatefulProcessor):
         if detector is not None:
             return detector, True
         begun = self._begin(shard) if self._begin is not None else None
-        detector = detector_of({} if begun is None else begun[1], self._parameters, shard, self._early)
+        detector = load_detector({} if begun is None else begun[1], self._parameters, shard, self._early)
         check_end(detector, done, shard)
         return detector, False
 
 
-def detector_of(
+def load_detector(
     parts: Mapping[str, bytes], parameters: DetectorParameters, shard: int, early: EarlyParameters | None = None
 ) -> ShardDetector:
     """The model of a shard from all parts of a dump; without any, a new one."""
@@ -228,15 +230,15 @@ PARSING = json_format.ParseOptions(explicit_schema=INPUT_SCHEMA, unexpected_fiel
 
 
 def add_records(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort a chunk of what `ShardPacker` gives into rows and watermarks."""
-    metrics = [metric_rows(value) for value in values if value[:1] == METRICS]
+    """Add values of `ShardPacker` to a buffer: metrics in columns, and other records as lines of JSON."""
+    metrics = [decode_metric_columns(value) for value in values if value[:1] == METRICS]
     if metrics:
-        buffer.add_rows(together(metrics, SCHEMA.names))
-    add_lines(buffer, [value for value in values if value[:1] != METRICS])
+        buffer.add_rows(concatenate(metrics, SCHEMA.names))
+    add_json_lines(buffer, [value for value in values if value[:1] != METRICS])
 
 
-def metric_rows(value: bytes) -> Columns:
-    """Rows of metrics that lie in columns, as `pipelines/jvm/MetricColumns.java` writes them."""
+def decode_metric_columns(value: bytes) -> Columns:
+    """Decode rows of metrics from the columns that `pipelines/jvm/MetricColumns.java` writes."""
     n = int(np.frombuffer(value, "<i4", 1, 4)[0])
     at = 8 + 8 * n * np.arange(len(COUNTS) + len(NUMBERS) + len(PEERS) + 1)
     kinds = {name: "<i8" if name in COUNTS else "<f8" for name in (*COUNTS, *NUMBERS, *PEERS)}
@@ -247,8 +249,8 @@ def metric_rows(value: bytes) -> Columns:
     return found | {"series": series, "template": nothing, "sample": nothing}
 
 
-def add_lines(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
-    """Sort records, their JSON as it is in the log, one or more lines to a value, into rows and watermarks."""
+def add_json_lines(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
+    """Add records in JSON, one or more lines a value, to a buffer: rows, and watermark messages."""
     if len(values) == 0:
         return
     text = pa.py_buffer(b"\n".join(values))
@@ -263,7 +265,7 @@ def add_lines(buffer: WindowBuffer, values: Sequence[bytes]) -> None:
     buffer.add_rows({name: table[name].to_numpy() for name in SCHEMA.names})
 
 
-def step(
+def step_window(
     detector: ShardDetector,
     shard: int,
     window_end: int,
@@ -272,9 +274,9 @@ def step(
     shards: int,
     rules: str = RULES,
 ) -> list[Columns]:
-    """Tables with the columns of `OUTPUT_DDL`: the scores of the window, its letters, its episode events and watermark message, then bounds.
+    """Step a detector over one window; returns tables with the columns of `OUTPUT_DDL`.
 
-    `rules` is the name of the topic of that kind.
+    In this order: scores, dead letters about rules, episode events with the watermark message, and bounds. `rules` is the name of that topic.
     """
     scores, novelties = detector.step(window_end, windows)
     watermark = WatermarkMessage(watermark=window_end, shard=shard, shards=shards, watched=detector.watched)
@@ -290,69 +292,69 @@ def bound_rows(shard: int, window_end: int, bounds: Sequence[Bound]) -> Columns:
     """Bounds as rows of `OUTPUT_DDL`."""
     texts = np.array([json.dumps(plain(one), ensure_ascii=False) for one in bounds], dtype=object)
     names = np.array([one.series for one in bounds], dtype=object)
-    return answer(len(texts), shard, window_end, series=names, event=texts)
+    return answer_rows(len(texts), shard, window_end, series=names, event=texts)
 
 
 def rule_letter(refused: RefusedRule, topic: str) -> str:
-    """A letter about a rule that was refused; its time is the beginning of the window in which it was appended."""
+    """A dead letter about a refused rule; its timestamp is the beginning of the window in which the rule was appended."""
     source = {"topic": topic, "partition": 0, "offset": refused.offset, "timestamp": refused.since}
     return letters.letter(refused.text.encode(), **source, reason=refused.reason, stage="detect")
 
 
 class WaitingAnswers:
-    """Answers of windows that wait to be handed on as one table."""
+    """Output of several windows that is returned to Spark as one table: a table for each window would take longer than the models do."""
 
     def __init__(self) -> None:
         self._rows = 0
         self._tables: list[Columns] = []
 
     def add(self, tables: list[Columns]) -> None:
-        """Add the answer of a window, tables with the columns of `OUTPUT_DDL`."""
+        """Add the output of a window, tables with the columns of `OUTPUT_DDL`."""
         self._tables += tables
         self._rows += sum(len(table["shard"]) for table in tables)
 
     @property
     def full(self) -> bool:
-        """Whether no more should wait."""
+        """Whether ANSWERS_AT_ONCE rows or more wait."""
         return self._rows >= ANSWERS_AT_ONCE
 
     def take(self) -> Iterator[pd.DataFrame]:
-        """All that was added since the last time, as one table; none if nothing was."""
+        """Yield all that was added since the last call as one table; nothing if that is nothing."""
         tables, self._tables, self._rows = self._tables, [], 0
         if tables:
-            yield pd.DataFrame(together(tables))
+            yield pd.DataFrame(concatenate(tables))
 
 
-def together(tables: list[Columns], names: Sequence[str] = COLUMNS) -> Columns:
-    """The columns of several tables as one. `pandas.concat` looks into every element of a column that is empty in one of them."""
+def concatenate(tables: list[Columns], names: Sequence[str] = COLUMNS) -> Columns:
+    """Concatenate tables, column by column: `pandas.concat` inspects every element of a column that is empty in one of them."""
     return {name: np.concatenate([columns[name] for columns in tables]) for name in names}
 
 
-def answer(n: int, shard: int, window_end: int, **columns: Any) -> Columns:
-    """`n` rows of `OUTPUT_DDL`; what is not given is missing."""
+def answer_rows(n: int, shard: int, window_end: int, **columns: Any) -> Columns:
+    """`n` rows of `OUTPUT_DDL` with the given columns; the others are missing values."""
     columns["shard"] = np.full(n, shard, dtype=np.int32)
     columns["window_end"] = np.full(n, window_end, dtype=np.int64)
-    return {name: columns[name] if name in columns else missing(name, n) for name in COLUMNS}
+    return {name: columns[name] if name in columns else missing_column(name, n) for name in COLUMNS}
 
 
-def missing(name: str, n: int) -> Any:
-    """A column of `OUTPUT_DDL` that nothing is known of."""
+def missing_column(name: str, n: int) -> Any:
+    """A column of `OUTPUT_DDL` of missing values."""
     return np.full(n, np.nan) if TYPES[name] == "double" else np.full(n, None, dtype=object)
 
 
 def event_rows(
     events: list[EpisodeEvent], watermark: WatermarkMessage, version: str, overflow: Sequence[Overflow] = ()
 ) -> Columns:
-    """Episode events of a window and its overflow as rows of `OUTPUT_DDL`, and the watermark message that the shard has no more of them."""
+    """Episode events and overflow of a window as rows of `OUTPUT_DDL`, then the watermark message which ends the window of the shard."""
     left_out = [plain(one) | {"reason": one.reason} for one in overflow]
-    found = [*(event.to_record(version) for event in events), *left_out, message(watermark)]
+    found = [*(event.to_record(version) for event in events), *left_out, watermark_record(watermark)]
     texts = np.array([json.dumps(record, ensure_ascii=False) for record in found], dtype=object)
     keys = np.array([*(event.series for event in events), *(None for _ in overflow), None], dtype=object)
-    return answer(len(texts), watermark.shard, watermark.watermark, series=keys, event=texts)
+    return answer_rows(len(texts), watermark.shard, watermark.watermark, series=keys, event=texts)
 
 
-def message(watermark: WatermarkMessage) -> dict[str, Any]:
-    """A watermark message as JSON types, without what does not concern `novelties`, and without lists and numbers of what is not there."""
+def watermark_record(watermark: WatermarkMessage) -> dict[str, Any]:
+    """A watermark message of `novelties` as JSON types, without members that are null, empty or 0."""
     found = {name: value for name, value in plain(watermark).items() if value is not None}
     if watermark.watched is not None:
         for name in ("services_omitted", "calls", "changes", "topology"):
@@ -363,10 +365,10 @@ def message(watermark: WatermarkMessage) -> dict[str, Any]:
 
 def letter_rows(texts: list[str]) -> Columns:
     """Letters as rows of `OUTPUT_DDL`."""
-    return answer(len(texts), REFUSED, 0, letter=np.array(texts, dtype=object))
+    return answer_rows(len(texts), REFUSED, 0, letter=np.array(texts, dtype=object))
 
 
 def score_rows(shard: int, window_end: int, scores: Scores) -> Columns:
     """Scores as rows of `OUTPUT_DDL`."""
     columns = {name: getattr(scores, name) for name in SCORE if name != "window_end"}
-    return answer(len(scores.series), shard, window_end, **columns)
+    return answer_rows(len(scores.series), shard, window_end, **columns)

@@ -1,7 +1,7 @@
-"""detect over a bounded part of the log: the same model steps as the stream, over a table that is sorted.
+"""detect over a bounded part of the log: the same model steps as the stream, over a sorted table.
 
-A stream waits for watermark messages to know which windows are complete; a bounded run knows them all beforehand. Each shard's rows
-come in order of windows, so a window is handed on when the next one begins, and nothing is kept but the model.
+A stream waits for watermark messages to know which windows are complete; a bounded run knows all windows beforehand. The rows of a shard are
+sorted by window, so a window is complete when the next one begins, and no buffer is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from models.core.windows import Windows
 from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import OUTPUT_DDL, Begin, WaitingAnswers
-from pipelines.state.window_buffer import BEGINNING, NO_WINDOWS, NUMBERS, SCHEMA, TEXTS, Columns, windows_of
+from pipelines.state.window_buffer import NO_WINDOW, NO_WINDOWS, NUMBERS, SCHEMA, TEXTS, Columns, to_windows
 
 STATE = "done long, part string, bytes binary"
 TYPES = {**detect.TYPES, **dict(column.split() for column in STATE.split(", "))}
@@ -54,7 +54,7 @@ def detect_bounded(
 ) -> DataFrame:
     """Scores, episode events and watermark messages of `windows` (ends, ascending, ms), then the state of each shard after them.
 
-    `rows` has the columns of `extract.rows_of`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
+    `rows` has the columns of `extract.statistics_rows`, all of them within `windows`. Answers rows of `OUTPUT_DDL` and `STATE`: a row
     with a `part` is a piece of a shard's state after window `done`. The number of `partitions` changes nothing. `rules` is the name of the
     topic of that kind.
     """
@@ -69,16 +69,16 @@ def detect_bounded(
         .repartition(partitions, "shard")
         .sortWithinPartitions("shard", "window_end", "series")
     )
-    work = shard_by_shard(BoundedRun(tuple(windows), parameters, version, shards, begin, rules))
+    work = make_partition_function(BoundedRun(tuple(windows), parameters, version, shards, begin, rules))
     return table.mapInPandas(work, f"{OUTPUT_DDL}, {STATE}")
 
 
-def shard_by_shard(run: BoundedRun) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
-    """The function of one partition: chunks of sorted rows in, answers out."""
+def make_partition_function(run: BoundedRun) -> Callable[[Iterable[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    """The function that Spark applies to one partition: chunks of sorted rows -> rows of `OUTPUT_DDL` and `STATE`, shard by shard."""
 
     def work(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         current: ShardRun | None = None
-        for shard, window_end, columns in grouped(frames):
+        for shard, window_end, columns in group_by_window(frames):
             if current is None or current.shard != shard:
                 if current is not None:
                     yield from current.finish()
@@ -97,13 +97,16 @@ class ShardRun:
     def __init__(self, shard: int, run: BoundedRun) -> None:
         self.shard, self._run = shard, run
         begun = run.begin(shard) if run.begin is not None else None
-        self._done, parts = begun if begun is not None else (BEGINNING, {})
-        self._detector = detect.detector_of(parts, run.parameters, shard)
+        self._done, parts = begun if begun is not None else (NO_WINDOW, {})
+        self._detector = detect.load_detector(parts, run.parameters, shard)
         self._left = deque(w for w in run.windows if w > self._done)
         self._answers = WaitingAnswers()
 
     def take(self, window_end: int, columns: Columns) -> Iterator[pd.DataFrame]:
-        """Rows of a window, after those of earlier ones. Windows that the shard has taken before are left out."""
+        """Step over the windows up to `window_end`, whose rows are `columns`; yields output when enough waits.
+
+        Windows that the state has processed before are skipped. Raises ValueError for a window that is not of this run.
+        """
         if window_end <= self._done:
             return
         while self._left and self._left[0] < window_end:
@@ -111,21 +114,21 @@ class ShardRun:
         if not self._left or self._left[0] != window_end:
             msg = f"shard {self.shard}: rows of window {window_end}, which is none of the windows of this run"
             raise ValueError(msg)
-        self._step(self._left.popleft(), windows_of(columns, np.arange(len(columns["n"]))))
+        self._step(self._left.popleft(), to_windows(columns, np.arange(len(columns["n"]))))
         if self._answers.full:
-            yield from map(completed, self._answers.take())
+            yield from map(with_all_columns, self._answers.take())
 
     def finish(self) -> Iterator[pd.DataFrame]:
-        """The windows that are left, then the state."""
+        """Step over the windows that are left; yields their output, then the state."""
         while self._left:
             self._step(self._left.popleft(), NO_WINDOWS)
-        yield from map(completed, self._answers.take())
+        yield from map(with_all_columns, self._answers.take())
         yield state_rows(self.shard, self._done, self._detector.dump())
 
     def _step(self, window_end: int, windows: Windows) -> None:
         run = self._run
         self._answers.add(
-            detect.step(self._detector, self.shard, window_end, windows, run.version, run.shards, run.rules)
+            detect.step_window(self._detector, self.shard, window_end, windows, run.version, run.shards, run.rules)
         )
         self._done = window_end
 
@@ -133,11 +136,11 @@ class ShardRun:
 def state_rows(shard: int, done: int, parts: Mapping[str, bytes]) -> pd.DataFrame:
     """A shard's state as rows of `STATE`."""
     frame = pd.DataFrame({"shard": np.int32(shard), "part": list(parts), "bytes": list(parts.values())})
-    return completed(frame.assign(done=done))
+    return with_all_columns(frame.assign(done=done))
 
 
-def completed(frame: pd.DataFrame) -> pd.DataFrame:
-    """All columns of an answer; what is missing is null, and of a type that Arrow takes for the column's."""
+def with_all_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns of `OUTPUT_DDL` and `STATE` that a table lacks, with nulls of a type that Arrow converts to the column's."""
     missing = {
         name: None if kind in ("string", "binary") else np.nan
         for name, kind in TYPES.items()
@@ -146,23 +149,23 @@ def completed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**missing)[COLUMNS]
 
 
-def grouped(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[int, int, Columns]]:
-    """Sorted chunks as whole groups: shard, window end, rows. A group that goes over chunks is put together."""
+def group_by_window(frames: Iterable[pd.DataFrame]) -> Iterator[tuple[int, int, Columns]]:
+    """Group sorted chunks by shard and window: `(shard, window_end, rows)`. A group that spans chunks is concatenated."""
     pending: tuple[int, int, list[Columns]] | None = None
     for frame in frames:
-        for shard, window_end, columns in pieces(frame):
+        for shard, window_end, columns in split_by_window(frame):
             if pending is not None and pending[:2] == (shard, window_end):
                 pending[2].append(columns)
                 continue
             if pending is not None:
-                yield pending[0], pending[1], together(pending[2])
+                yield pending[0], pending[1], concatenate(pending[2])
             pending = (shard, window_end, [columns])
     if pending is not None:
-        yield pending[0], pending[1], together(pending[2])
+        yield pending[0], pending[1], concatenate(pending[2])
 
 
-def pieces(frame: pd.DataFrame) -> Iterator[tuple[int, int, Columns]]:
-    """A chunk cut where the shard or the window changes."""
+def split_by_window(frame: pd.DataFrame) -> Iterator[tuple[int, int, Columns]]:
+    """Split a chunk where the shard or the window changes."""
     if not len(frame):
         return
     shard, window_end = frame["shard"].to_numpy(), frame["window_end"].to_numpy(dtype=np.int64)
@@ -175,7 +178,7 @@ def pieces(frame: pd.DataFrame) -> Iterator[tuple[int, int, Columns]]:
 
 
 def column_of(frame: pd.DataFrame, name: str) -> np.ndarray[Any, Any]:
-    """A column with the type that the model wants; a marker has nulls where rows have numbers."""
+    """A column with the type that the model takes. Rows that mark a shard (MARKER) have nulls where others have numbers."""
     if name in TEXTS:
         return frame[name].to_numpy(dtype=object)
     if name in (*NUMBERS, *PEERS):
@@ -183,7 +186,8 @@ def column_of(frame: pd.DataFrame, name: str) -> np.ndarray[Any, Any]:
     return frame[name].fillna(0).to_numpy(dtype=np.int64)
 
 
-def together(parts: list[Columns]) -> Columns:
+def concatenate(parts: list[Columns]) -> Columns:
+    """Concatenate tables, column by column."""
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in SCHEMA.names}

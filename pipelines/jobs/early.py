@@ -22,17 +22,17 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from models.records.records import RAISED, EarlyAlarm
 from pipelines.inputs import log_lines, telemetry_points
-from pipelines.jobs.extract import refusal_of, template_series
+from pipelines.jobs.extract import make_refusal, template_series
 from pipelines.runner import CONSUMER, PRODUCER, Kafka
 from pipelines.spark_internals import map_partitions
 from pipelines.windowing import MILLIS, WindowingConfig
 
 NAME = "early"
-# So long a batch lasts in which records flow. At its end the query is planned again, which takes a second or two.
+# Duration of a batch in real-time mode. At its end the query is planned again, which takes a second or two.
 BATCH = "1 hour"
-# So far the jobs may be behind the records that are compared with their bounds.
+# How far behind a record the jobs may be for it to be compared with their bounds.
 MOST_BEHIND_SECONDS = 300
-# An alarm goes out at once.
+# Alarms are sent without waiting for a fuller batch.
 QUICK = {"kafka.linger.ms": "0"}
 
 CROSSING = StructType(
@@ -49,7 +49,7 @@ CROSSING = StructType(
 
 @dataclass(frozen=True)
 class Lane:
-    """What is read and written: names of topics, the version of the bounds, and the windows."""
+    """What the lane in real time reads and writes: names of topics, the version of the bounds, and the windowing."""
 
     telemetry: str
     logs: str
@@ -65,7 +65,7 @@ class Lane:
         return (MOST_BEHIND_SECONDS + own.window_seconds + own.watermark_delay_seconds + own.skew_seconds) * MILLIS
 
 
-def is_possible() -> bool:
+def has_real_time_mode() -> bool:
     """Whether this Spark has a real-time mode."""
     return "realTime" in inspect.signature(DataStreamWriter.trigger).parameters
 
@@ -75,14 +75,14 @@ def spark_version() -> str:
     return pyspark.__version__
 
 
-def alarms(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:
+def alarm_records(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:
     """Kafka's columns of both inputs -> `topic, key, value`: the records of early alarms."""
-    refusal = refusal_of(lane.windowing)
+    refusal = make_refusal(lane.windowing)
     points = telemetry_points(telemetry, refusal=refusal).withColumn("template", F.lit(None).cast("string"))
     lines = log_lines(logs, refusal=refusal).withColumns(
         {"series": template_series(), "value": F.lit(None).cast("double")}
     )
-    found = crossings(_observed(points, lane).unionByName(_observed(lines, lane)), lane)
+    found = find_crossings(_observed(points, lane).unionByName(_observed(lines, lane)), lane)
     record = F.struct(
         F.lit(EarlyAlarm.KIND).alias("record"),
         alarm_id().alias("id"),
@@ -97,7 +97,7 @@ def alarms(telemetry: DataFrame, logs: DataFrame, lane: Lane) -> DataFrame:
     )
 
 
-def crossings(observed: DataFrame, lane: Lane) -> DataFrame:
+def find_crossings(observed: DataFrame, lane: Lane) -> DataFrame:
     """`series, event_time (ms), value, template` -> the rows that raise an alarm now, with the columns `CROSSING`."""
     window = lane.windowing.window_seconds * MILLIS
     return map_partitions(observed, CROSSING, "AlarmCrossings", lane.bounds, window, lane.most_behind_ms)
@@ -105,7 +105,7 @@ def crossings(observed: DataFrame, lane: Lane) -> DataFrame:
 
 def _observed(rows: DataFrame, lane: Lane) -> DataFrame:
     """Rows of a reader -> `series, event_time (ms), value, template`; what is refused has no series, and so no alarm."""
-    refused = refusal_of(lane.windowing)(F.col("event_time"), F.col("reason")).isNotNull()
+    refused = make_refusal(lane.windowing)(F.col("event_time"), F.col("reason")).isNotNull()
     return rows.select(
         F.when(~refused, F.col("series")).alias("series"),
         F.unix_millis("event_time").alias("event_time"),
@@ -129,7 +129,7 @@ def start(
     With Spark's `latest` it would begin where the inputs end once it has been planned, seconds later.
     """
     telemetry, logs = (_stream(spark, kafka, topic, begins[topic]) for topic in (lane.telemetry, lane.logs))
-    found = alarms(telemetry, logs, lane)
+    found = alarm_records(telemetry, logs, lane)
     options: Mapping[str, Any] = kafka.prefixed() | PRODUCER | QUICK
     writer = found.writeStream.queryName(NAME).format("kafka").options(**options).outputMode("update")
     mode: Mapping[str, Any] = {"realTime": BATCH}

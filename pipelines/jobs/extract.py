@@ -1,8 +1,8 @@
 """extract: telemetry, logs, labels, changes and rules -> statistics, late, dead-letters.
 
-Reads all input topics in one query, so that one watermark message covers them. Every record is admitted or refused from the record
-alone, admitted points are summed exactly per series and event-time window, and log lines are counted per template. What
-was refused travels through the same windows as a group of its own, so that one batch writes everything or nothing.
+One query reads all input topics, so that one watermark message covers them. A record is admitted or refused from the record alone; admitted
+points are summed exactly per series and event-time window, and log lines are counted per template. Refused records pass through the same
+windows as a group of their own, so that one batch writes all or nothing.
 
 The watermark is put on the *append time* of each Kafka partition, before anything is parsed: an admitted record has
 `event time >= append time - lateness`, append times of a partition do not go back, so none can be behind the watermark
@@ -70,34 +70,34 @@ def closed_windows(
     limits: LimitParameters | None = None,
     rules: DataFrame | None = None,
 ) -> DataFrame:
-    """Statistics of the windows that are closed, and what was refused in them. What is in quarantine is refused unread.
+    """Statistics of closed windows, and the records that were refused in them. Records in `quarantine` are refused without being parsed.
 
-    Of hosts with more series than `limits` allow, rows that would be left out of the statistics later may be missing already, and
-    a template without an id stands for all of a level that are.
+    Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. The result has the columns
+    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused record, with `series`
+    null and the fields of `REFUSED` in `refused`.
 
-    Inputs have the columns of a Kafka source, with the watermark on `timestamp` where they are streams. Answers
-    `series, window_end (ms), n, mean, m2, min, max, last, template, sample, refused`. A row is of a series, or of a refused
-    record: then `series` is null, and `refused` has the fields of `REFUSED`.
+    With `limits`, rows that `overflow` would leave out may be missing already (`pipelines.surplus`); of templates, a row without an id then counts
+    the lines of all that are missing of its level.
     """
-    read_points, read_lines, read_labels, read_changes, read_rules = readers(windowing, quarantine, limits)
-    points = admitted(read_points(telemetry), ["series", "value", *SUM_COLUMNS], windowing, quarantine)
+    read_points, read_lines, read_labels, read_changes, read_rules = make_readers(windowing, quarantine, limits)
+    points = admit_or_refuse(read_points(telemetry), ["series", "value", *SUM_COLUMNS], windowing, quarantine)
     lines = read_lines(logs)
     for read, few in ((read_labels, labels), (read_changes, changes), (read_rules, rules)):
         if few is not None:
             found = read(few).withColumn("n", F.lit(1).cast("long"))
             shared = [name for name in found.columns if name in lines.columns]
             lines = lines.select(*shared).unionByName(found.select(*shared))
-    lines = admitted(lines, ["series", "template", "message", "n"], windowing, quarantine)
-    rows = point_statistics(points, windowing, surplus.needed_series(limits))
-    return rows.unionByName(line_statistics(surplus.drop_surplus_lines(lines, limits)))
+    lines = admit_or_refuse(lines, ["series", "template", "message", "n"], windowing, quarantine)
+    rows = sum_points(points, windowing, surplus.needed_series(limits))
+    return rows.unionByName(count_lines(surplus.drop_surplus_lines(lines, limits)))
 
 
-def readers(
+def make_readers(
     windowing: WindowingConfig, quarantine: Quarantine = NO_QUARANTINE, limits: LimitParameters | None = None
 ) -> tuple[Reader, ...]:
-    """What reads telemetry, logs, labels, changes and rules, a record at a time: Kafka's columns -> the columns that `admitted` takes.
+    """Functions that parse telemetry, logs, labels, changes and rules: columns of a Kafka source -> the columns that `admit_or_refuse` takes.
 
-    Of hosts with more series than `limits` allow some may be missing.
+    With `limits`, series that `overflow` would leave out may be missing.
     """
 
     def reading(read: Reader) -> Reader:
@@ -113,22 +113,22 @@ def readers(
 
 
 def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
-    """Points as `telemetry_points` has them, and rows of the sums of many, with the columns `SUM_COLUMNS`.
+    """Points as `telemetry_points` returns them, and rows of sums of many points, with the columns `SUM_COLUMNS`.
 
-    Sums are at the last moment of their window, with which they were admitted.
+    The event time of a sum is the last millisecond of its window: its points were admitted before they were summed.
     """
     summed = sums_of_flat(telemetry, windowing, needed)
     time = F.timestamp_millis(F.col("sums_window") - 1)
-    points = telemetry_points(summed, F.col("sums_block").isNotNull(), refusal_of(windowing))
+    points = telemetry_points(summed, F.col("sums_block").isNotNull(), make_refusal(windowing))
     return points.withColumn("event_time", F.coalesce(time, "event_time"))
 
 
 def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
-    """Lines as `log_lines` has them, with their `series`, and rows of `n` lines that are counted already, at the last moment of their window."""
+    """Lines as `log_lines` returns them, with their `series`, and rows of `n` lines counted already, at the last millisecond of their window."""
     counted = counts_of_flat(logs, windowing)
     done = F.col("lines_series").isNotNull()
     time = F.timestamp_millis(F.col("lines_window") - 1)
-    return log_lines(counted, done, refusal_of(windowing)).withColumns(
+    return log_lines(counted, done, make_refusal(windowing)).withColumns(
         {
             "event_time": F.coalesce(time, "event_time"),
             "series": F.when(done, F.col("lines_series")).otherwise(template_series()),
@@ -140,7 +140,7 @@ def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
 
 
 def template_series() -> Column:
-    """The series of a log line: its template on its host and service. A heartbeat keeps its name."""
+    """The series of a log line, `template/HOST/SERVICE/LEVEL/ID`; that of a heartbeat is `HEARTBEAT`."""
     host, service = quoted(F.col("host")), quoted(F.col("service"))
     name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id(F.col("template")))
     beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
@@ -148,8 +148,8 @@ def template_series() -> Column:
 
 
 @cache
-def refusal_of(windowing: WindowingConfig) -> Refusal:
-    """Where a row goes that is refused, and why: what cannot be read, what is late, and what is of the future."""
+def make_refusal(windowing: WindowingConfig) -> Refusal:
+    """An expression of a row's event time and reason: struct<destination, why> for what is unreadable, late or ahead; null for what is admitted."""
 
     def refusal(event_time: Column, reason: Column) -> Column:
         append, event = F.unix_millis("timestamp"), F.unix_millis(event_time)
@@ -170,15 +170,15 @@ def refusal_of(windowing: WindowingConfig) -> Refusal:
     return refusal
 
 
-def admitted(
+def admit_or_refuse(
     records: DataFrame, keep: list[str], windowing: WindowingConfig, quarantine: Quarantine = NO_QUARANTINE
 ) -> DataFrame:
-    """Decide for each record, from the record alone, where it goes.
+    """Admit or refuse each record, from the record alone. Returns `event_time, window, series, refused`, `keep`, `offset, partition`.
 
-    A refused record has no series, and its event time is its append time, so that it is never behind the watermark.
+    A refused record has null as `series`, and its append time as event time, so that it is never behind the watermark.
     """
     append = F.unix_millis("timestamp")
-    refusal = refusal_of(windowing)(F.col("event_time"), F.col("reason"))
+    refusal = make_refusal(windowing)(F.col("event_time"), F.col("reason"))
     for_time = F.col("reason").isNull() & refusal.isNotNull() & (is_metric() | is_template())
     is_refused = F.col("why").isNotNull()
     value = F.coalesce("raw_value", F.lit("").cast("binary"))
@@ -213,7 +213,7 @@ def admitted(
         .withColumn("event_time", time)  # of what is refused it changes here: those above are made of what it was
         .select(
             "event_time",
-            window(windowing).alias("window", metadata=watermark_mark(windowing)),
+            window_column(windowing).alias("window", metadata=watermark_mark(windowing)),
             F.when(~is_refused, F.col("series")).alias("series"),
             F.when(is_refused, record).alias("refused"),
             *kept,
@@ -223,11 +223,11 @@ def admitted(
     )
 
 
-def point_statistics(points: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
+def sum_points(points: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
     """Exact statistics per series and window: n, mean, M2, min, max and the last value.
 
-    Summed in Java, as an array of bytes for the series of a bucket of hosts: a row for each series would cost Spark's aggregation and its
-    state several times what the sums cost (docs/decisions/0041-sums-in-blocks.md).
+    Summed in Java, one array of bytes for all series of a bucket of hosts: with a row for each series, Spark's aggregation and state would take
+    several times as long as the sums (docs/decisions/0041-sums-in-blocks.md).
     """
     own_window = F.unix_millis("window").alias("sums_window")
     sums = sums_of_points(
@@ -236,15 +236,15 @@ def point_statistics(points: DataFrame, windowing: WindowingConfig, needed: Need
     ends = F.timestamp_millis("sums_window").alias("window", metadata=watermark_mark(windowing))
     blocks = sums.select(ends, "sums_bucket", "sums_block", "refused")
     merged = blocks.groupBy("window", "sums_bucket", "refused").agg(merged_sums(blocks, needed).alias("sums_block"))
-    return rows_of_sums(merged, window_end()).withColumns(
+    return rows_of_sums(merged, window_end_ms()).withColumns(
         {name: F.lit(None).cast("string") for name in ("template", "sample")}
     )
 
 
-def line_statistics(lines: DataFrame) -> DataFrame:
+def count_lines(lines: DataFrame) -> DataFrame:
     """Lines per template and window, with the least message in the order of its bytes as the sample.
 
-    Of templates with one id, which anybody can make, the least one: two rows of a series would be taken in the order in which they come.
+    Two templates can share an id, as anybody can construct: the least one is taken, so that a window has one row of a series.
     """
     counts = lines.groupBy("window", "series", "refused").agg(
         F.sum("n").alias("n"), F.min("template").alias("template"), F.min("message").alias("sample")
@@ -252,7 +252,7 @@ def line_statistics(lines: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("double")
     return counts.select(
         "series",
-        window_end().alias("window_end"),
+        window_end_ms().alias("window_end"),
         "n",
         *[nothing.alias(name) for name in ("mean", "m2", "min", "max", "last")],
         "template",
@@ -261,8 +261,8 @@ def line_statistics(lines: DataFrame) -> DataFrame:
     )
 
 
-def window(windowing: WindowingConfig) -> Column:
-    """The end of the window of `event_time`. One timestamp: as a group's key it is much cheaper than `F.window`'s pair."""
+def window_column(windowing: WindowingConfig) -> Column:
+    """The end of the window of `event_time`, a timestamp: a cheaper group key than the struct of `F.window`."""
     length = windowing.window_seconds * MILLIS
     return F.timestamp_millis((F.floor(F.unix_millis("event_time") / length) + 1) * length)
 
@@ -272,7 +272,8 @@ def watermark_mark(windowing: WindowingConfig) -> dict[str, int]:
     return {WATERMARK_MARK: windowing.watermark_delay_seconds * MILLIS}
 
 
-def window_end() -> Column:
+def window_end_ms() -> Column:
+    """The end of a row's window, epoch ms."""
     return F.unix_millis("window")
 
 
@@ -281,9 +282,9 @@ OnRefused = Callable[[str, int], None]  # called with a kind of topic and how ma
 
 @dataclass(frozen=True)
 class ClosedWindows:
-    """What a batch has closed: windows by their ends, epoch ms, in order, each of which gets watermark messages.
+    """The windows that a batch has closed: their `ends`, epoch ms, ascending, each of which gets watermark messages.
 
-    `refused` is how many records of them go to `late` and `dead-letters`, and `over` what is more than the limits allow.
+    `refused` is the number of their records that go to `late` and to `dead-letters`; `over` are the limits that they exceed.
     """
 
     ends: tuple[int, ...]
@@ -291,8 +292,10 @@ class ClosedWindows:
     over: tuple[Excess, ...] = ()
 
 
-def windows_of(closed: DataFrame, windowing: WindowingConfig, limits: LimitParameters | None = None) -> ClosedWindows:
-    """The windows of rows that `closed_windows` answered. A window nobody wrote into does not exist."""
+def find_closed_windows(
+    closed: DataFrame, windowing: WindowingConfig, limits: LimitParameters | None = None
+) -> ClosedWindows:
+    """The windows of rows of `closed_windows`. A window without records is none of them."""
     refused, late = F.col("refused").isNotNull(), F.col("refused.destination") == LATE
     counts = {DEAD_LETTERS: F.count_if(refused & ~late), LATE: F.count_if(refused & late)}
     table, whole = overflow.count_by_window(closed, counts, limits, windowing.shards)
@@ -304,7 +307,7 @@ def windows_of(closed: DataFrame, windowing: WindowingConfig, limits: LimitParam
     )
 
 
-def records(
+def output_records(
     closed: DataFrame,
     windows: ClosedWindows,
     windowing: WindowingConfig,
@@ -312,19 +315,19 @@ def records(
     partitions: int,
     limits: LimitParameters | None = None,
 ) -> DataFrame:
-    """What a batch writes, in the order in which it is written: `topic, partition, key, value, headers`.
+    """What a batch writes, in the order of writing: `topic, partition, key, value, headers`.
 
-    Rows of statistics and log totals, within the limits, then the watermark messages of their window, shard by shard; and what was refused.
-    `topics` says how `statistics`, `late` and `dead-letters` are called; `partitions` is the number of those of `statistics`.
+    For each window the rows of statistics, within the limits, then its watermark messages, shard by shard; and the refused records. `topics` has
+    the names of `statistics`, `late` and `dead-letters`; `partitions` is the number of partitions of `statistics`.
     """
-    rows = rows_of(closed, windows, windowing, limits).select(
+    rows = statistics_rows(closed, windows, windowing, limits).select(
         "shard",
         "window_end",
         F.lit(False).alias("is_watermark"),
         "series",
         F.to_json(F.struct(F.lit(StatisticsRow.KIND).alias("record"), *STATISTICS)).cast("binary").alias("value"),
     )
-    watermarks = watermarks_of(closed.sparkSession, windows.ends, windowing)
+    watermarks = watermark_rows(closed.sparkSession, windows.ends, windowing)
     sorted_rows = (
         rows.unionByName(watermarks)
         .withColumn("partition", F.pmod("shard", F.lit(partitions)).cast("int"))
@@ -339,46 +342,46 @@ def records(
         F.lit(None).cast(letters.HEADERS).alias("headers"),
     )
     written = letters.within_bounds(written, topics[DEAD_LETTERS], "extract")
-    return written.unionByName(refused_records(closed, topics)) if any(windows.refused.values()) else written
+    return written.unionByName(refused_rows(closed, topics)) if any(windows.refused.values()) else written
 
 
-def rows_of(
+def statistics_rows(
     closed: DataFrame, windows: ClosedWindows, windowing: WindowingConfig, limits: LimitParameters | None = None
 ) -> DataFrame:
-    """All rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`."""
+    """The rows of statistics of a batch, within the limits, gauges with their peers: the fields of `StatisticsRow`, and `shard`."""
     if limits is not None and windows.over:
-        rows = overflow.apply_limits(statistics(closed, windowing), windows.over, limits, windowing.shards)
+        rows = overflow.apply_limits(all_rows(closed, windowing), windows.over, limits, windowing.shards)
         others = []
     else:
         # No level has peers: as part of those rows the totals would be computed for them as well, twice.
-        rows, others = of_series(closed, windowing), [of_levels(closed, windowing)]
+        rows, others = series_rows(closed, windowing), [level_rows(closed, windowing)]
     if any(windows.refused.values()):
         others.append(time_refusals.count_by_host(closed, windowing.shards))
     rows = with_peers(rows, windows.ends, windowing.window_seconds)
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), others, rows)
 
 
-def statistics(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
-    """Rows of series: what `closed_windows` counted, and the totals of log lines per host, service and level."""
-    return of_series(closed, windowing).unionByName(of_levels(closed, windowing), allowMissingColumns=True)
+def all_rows(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Rows of series as `closed_windows` counted them, and the totals of log lines per host, service and level."""
+    return series_rows(closed, windowing).unionByName(level_rows(closed, windowing), allowMissingColumns=True)
 
 
-def of_series(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
-    """What `closed_windows` counted, with the `shard` that reads it."""
+def series_rows(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+    """Rows of series as `closed_windows` counted them, with the `shard` that reads them; a rule is a row for every shard."""
     named = F.concat(F.lit(RULE), F.col("shard"), F.lit("/"), F.substring_index("series", "/", -1))
     return (
-        known_rows(closed)
+        without_heartbeats(closed)
         .where(~is_other_templates())
         .drop("refused")
-        .withColumn("shard", F.explode(shards_of(F.col("series"), windowing.shards)))
+        .withColumn("shard", F.explode(reading_shards(F.col("series"), windowing.shards)))
         .withColumn("series", F.when(is_rule(), named).otherwise(F.col("series")))
     )
 
 
-def of_levels(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
+def level_rows(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """The totals of log lines per host, service and level: `window_end, series, n, shard`."""
     totals = (
-        known_rows(closed)
+        without_heartbeats(closed)
         .where(is_template())
         .groupBy("window_end", level_series(F.col("series"), "logs").alias("series"))
         .agg(F.sum("n").alias("n"))
@@ -386,18 +389,18 @@ def of_levels(closed: DataFrame, windowing: WindowingConfig) -> DataFrame:
     return totals.withColumn("shard", shard_of(host_of(F.col("series")), windowing.shards))
 
 
-def known_rows(closed: DataFrame) -> DataFrame:
-    """Rows of series, heartbeats apart."""
+def without_heartbeats(closed: DataFrame) -> DataFrame:
+    """Rows of series without those of heartbeats and of refused records."""
     return closed.where(F.col("refused").isNull() & (F.col("series") != HEARTBEAT))
 
 
-def shards_of(series: Column, shards: int) -> Column:
-    """The shards that read a row: that of its host; of a rule all of them."""
+def reading_shards(series: Column, shards: int) -> Column:
+    """The shards that read a row, an array: that of its host; for a rule all of them."""
     every = F.sequence(F.lit(0), F.lit(shards - 1))
     return F.when(is_rule(), every).otherwise(F.array(shard_of(host_of(series), shards)))
 
 
-def watermarks_of(spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig) -> DataFrame:
+def watermark_rows(spark: SparkSession, windows: Iterable[int], windowing: WindowingConfig) -> DataFrame:
     """A watermark message per closed window and shard: no more rows of the shard with a window up to it are written."""
     # Through JSON, because a DataFrame made of Python values would start a Python worker for each batch.
     ends = F.explode(F.from_json(F.lit(json.dumps(list(windows))), "array<bigint>"))
@@ -416,7 +419,7 @@ def watermarks_of(spark: SparkSession, windows: Iterable[int], windowing: Window
     )
 
 
-def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
+def refused_rows(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
     """Records for `late` and `dead-letters`: the first bytes of each, and as headers the fields of `RefusedRecord`.
 
     A record is written once, with the least of its reasons, however many of its points or lines were refused.
@@ -440,7 +443,7 @@ def refused_records(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
     )
 
 
-def sink(
+def make_sink(
     windowing: WindowingConfig,
     topics: dict[str, str],
     partitions: int,
@@ -448,14 +451,14 @@ def sink(
     on_refused: OnRefused | None = None,
     limits: LimitParameters | None = None,
 ) -> BatchSink:
-    """Writes a batch of closed windows; a batch that is repeated writes the same records again."""
+    """A sink that writes a batch of closed windows to Kafka. A batch that is repeated writes the same records again."""
 
     def write(closed: DataFrame, batch_id: int) -> None:
         closed = closed.persist()
         try:
-            windows = windows_of(closed, windowing, limits)
+            windows = find_closed_windows(closed, windowing, limits)
             if windows.ends:
-                found = records(closed, windows, windowing, topics, partitions, limits)
+                found = output_records(closed, windows, windowing, topics, partitions, limits)
                 write_to_kafka(found, kafka, JOB_PRODUCER)
         finally:
             closed.unpersist()

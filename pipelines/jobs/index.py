@@ -33,7 +33,7 @@ STAGE = "index"
 DEAD_LETTER_DDL = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
 
 
-def sink(
+def make_sink(
     topics: Mapping[str, str],
     elastic: Elastic,
     kafka: Kafka,
@@ -43,7 +43,7 @@ def sink(
     prepare: Prepare | None = None,
     is_prepared: IsPrepared = lambda client: True,
 ) -> BatchSink:
-    """Indexes a batch of `documents.documents`; a batch that is repeated becomes the same documents.
+    """A sink that indexes a batch of `documents.documents`. A batch that is repeated becomes the same documents.
 
     `topics` says how each kind's topic is called. `stopping` is the `wait` of a `threading.Event`; when it returns True
     while the cluster is away, the batch ends with ServiceUnavailable and will come again. `prepare` gets a client before
@@ -63,7 +63,7 @@ def sink(
 
     def write(found: DataFrame, batch_id: int) -> None:
         outcome = write_all(newest(found), elastic, sending, stopping, put_what_is_missing)
-        post(found.sparkSession, outcome.refused, topics, kafka)
+        write_dead_letters(found.sparkSession, outcome.refused, topics, kafka)
         log.debug(
             "batch indexed", batch=batch_id, written=outcome.written, settled=outcome.settled, retries=outcome.retries
         )
@@ -71,10 +71,12 @@ def sink(
     return write
 
 
-def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, str], kafka: Kafka) -> None:
-    """Send refused documents to `dead-letters`.
+def write_dead_letters(
+    spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, str], kafka: Kafka
+) -> None:
+    """Append dead letters about refused documents.
 
-    What came from `late` or `dead-letters` lies there already: a letter about it would come back here without end.
+    None about documents of `late` and `dead-letters`: `index` would read it, and be refused again, without end.
     """
     own = (topics["late"], topics["dead-letters"])
     letters = []
@@ -85,12 +87,12 @@ def post(spark: SparkSession, refused: Iterable[Refused], topics: Mapping[str, s
         else:
             log.warning("document refused", **source, reason=one.reason)
             value = one.document.encode()
-            letters.append((topics["dead-letters"], None, value[:LETTER_BYTES], headers_of(one)))
+            letters.append((topics["dead-letters"], None, value[:LETTER_BYTES], dead_letter_headers(one)))
     if letters:
         write_to_kafka(spark.createDataFrame(letters, DEAD_LETTER_DDL), kafka)
 
 
-def headers_of(refused: Refused) -> list[tuple[str, bytes]]:
+def dead_letter_headers(refused: Refused) -> list[tuple[str, bytes]]:
     """The headers of every dead letter: why it was refused, and where it is."""
     about = {name: getattr(refused, name) for name in ("topic", "partition", "offset", "timestamp", "reason")}
     return RefusedRecord.about(refused.document.encode(), **about, stage=STAGE).headers()

@@ -20,7 +20,7 @@ from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.errors import DeterminismViolation
 from pipelines.state.state_packing import BUFFER, joined, parted
-from pipelines.state.window_buffer import read_stream, stream_of
+from pipelines.state.window_buffer import decode_stream, encode_stream
 
 FORMAT = b"1"
 EVERY = 8  # windows
@@ -109,12 +109,12 @@ def entry_of(taken: TakenWindows) -> bytes:
     columns = {name: np.concatenate([getattr(windows, name) for _, windows in taken]) for name in COLUMNS}
     columns |= dict(zip(PEERS, np.concatenate([windows.peers for _, windows in taken]).T, strict=True))
     arrays = [pa.array(columns[one.name], type=one.type) for one in SCHEMA]
-    return stream_of(arrays, SCHEMA, FORMAT, about, CODEC)
+    return encode_stream(arrays, SCHEMA, FORMAT, about, CODEC)
 
 
 def windows_of(entry: bytes) -> Iterator[tuple[int, Windows]]:
     """The inverse of `entry_of`. Raises ValueError for another format."""
-    table, about = read_stream(entry, FORMAT, "journal of a shard")
+    table, about = decode_stream(entry, FORMAT, "journal of a shard")
     columns = {name: table[name].to_numpy() for name in COLUMNS}
     peers = np.stack([table[name].to_numpy() for name in PEERS], axis=1)
     at = 0

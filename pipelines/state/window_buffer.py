@@ -21,7 +21,7 @@ from models.records.records import PEERS, StatisticsRow
 from models.records.schema import arrow_schema
 
 FORMAT = b"4"
-BEGINNING = -1
+NO_WINDOW = -1
 
 TEXTS = ("series", "template", "sample")
 COUNTS = ("window_end", "n")
@@ -31,7 +31,7 @@ SCHEMA = arrow_schema(StatisticsRow, ("series", *COUNTS, *NUMBERS, *PEERS, "temp
 Columns = dict[str, NDArray[Any]]
 
 
-def no_rows() -> Columns:
+def empty_columns() -> Columns:
     """Columns of no rows, with their types."""
     return {name: np.empty(0, dtype=dtype_of(name)) for name in SCHEMA.names}
 
@@ -48,10 +48,10 @@ class WindowBuffer:
     known to exist after `done`, `rows` the waiting rows, column by column, each of shape `(n_rows,)`.
     """
 
-    done: int = BEGINNING
-    limit: int = BEGINNING
+    done: int = NO_WINDOW
+    limit: int = NO_WINDOW
     announced: set[int] = field(default_factory=set)
-    rows: Columns = field(default_factory=no_rows)
+    rows: Columns = field(default_factory=empty_columns)
 
     def add_watermarks(self, watermarks: NDArray[np.int64]) -> None:
         """Learn of closed windows: the `watermarks` of messages, in any order."""
@@ -73,7 +73,7 @@ class WindowBuffer:
         ready = sorted(t for t in self.announced if t <= limit)
         if not ready:
             return
-        waiting, self.rows = split(self.rows, self.rows["window_end"] <= limit)
+        waiting, self.rows = split_rows(self.rows, self.rows["window_end"] <= limit)
         ends = waiting["window_end"]
         order = np.argsort(ends, kind="stable")
         starts = np.searchsorted(ends[order], ready, side="left")
@@ -81,7 +81,7 @@ class WindowBuffer:
         for end, start, stop in zip(ready, starts.tolist(), stops.tolist(), strict=True):
             self.done = end
             self.announced.discard(end)
-            yield end, windows_of(waiting, order[start:stop])
+            yield end, to_windows(waiting, order[start:stop])
 
     def dump(self) -> bytes:
         """Canonical bytes: an Arrow IPC stream whose schema says the format's version."""
@@ -94,12 +94,12 @@ class WindowBuffer:
         by_name = np.argsort(self.rows["series"], kind="stable")
         order = by_name[np.argsort(self.rows["window_end"][by_name], kind="stable")]
         arrays = [pa.array(self.rows[f.name][order], type=f.type, from_pandas=True) for f in SCHEMA]
-        return stream_of(arrays, SCHEMA, FORMAT, about)
+        return encode_stream(arrays, SCHEMA, FORMAT, about)
 
     @classmethod
     def load(cls, data: bytes) -> WindowBuffer:
         """The inverse of `dump`. Raises ValueError for another format."""
-        table, about = read_stream(data, FORMAT, "window buffer")
+        table, about = decode_stream(data, FORMAT, "window buffer")
         rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in SCHEMA.names}
         return cls(
             done=about["done"],
@@ -109,7 +109,7 @@ class WindowBuffer:
         )
 
 
-def stream_of(
+def encode_stream(
     arrays: Sequence[pa.Array],
     schema: pa.Schema,
     state_format: bytes,
@@ -124,8 +124,8 @@ def stream_of(
     return bytes(sink.getvalue())
 
 
-def read_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, dict[str, Any]]:
-    """The inverse of `stream_of`, a table and what else there is to know. Raises OtherFormat for another format of `what`."""
+def decode_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, dict[str, Any]]:
+    """The inverse of `encode_stream`, a table and what else there is to know. Raises OtherFormat for another format of `what`."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
@@ -133,14 +133,14 @@ def read_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, 
     return table, json.loads(metadata[b"about"])
 
 
-def split(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
+def split_rows(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
     """Rows that are chosen, and the others."""
     if chosen.all():
-        return rows, no_rows()
+        return rows, empty_columns()
     return {k: v[chosen] for k, v in rows.items()}, {k: v[~chosen] for k, v in rows.items()}
 
 
-def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
+def to_windows(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
     """The chosen rows, sorted by series, each series once."""
     if not len(chosen):
         return NO_WINDOWS
@@ -157,4 +157,4 @@ def windows_of(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
     return Windows(series=series, peers=peers, **columns)
 
 
-NO_WINDOWS = Windows(**{name: no_rows()[name] for name in ("n", *NUMBERS, *TEXTS)})
+NO_WINDOWS = Windows(**{name: empty_columns()[name] for name in ("n", *NUMBERS, *TEXTS)})

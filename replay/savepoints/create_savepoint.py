@@ -40,12 +40,12 @@ from models.core.parameters import DetectorParameters
 from models.incidents.correlator import Correlator
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.correlate import (
-    BEGINNING,
+    NO_WINDOW,
     REFUSALS,
-    Believed,
     EpisodeEventBuffer,
     NoveltiesTopic,
-    add_in_order,
+    ValidRecord,
+    add_valid_records,
     shard_of_series,
 )
 from pipelines.quarantine import Quarantine
@@ -189,7 +189,7 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
         file = folder / str(row.shard) / row.part
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(bytes(row.bytes))
-    return {shard: watermarks[shard] if (folder / str(shard)).is_dir() else BEGINNING for shard in sorted(watermarks)}
+    return {shard: watermarks[shard] if (folder / str(shard)).is_dir() else NO_WINDOW for shard in sorted(watermarks)}
 
 
 def spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorParameters) -> Iterator[ShardParts]:
@@ -201,7 +201,7 @@ def spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorPar
 
 def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
     """Raise NoStateYet while some shard has no complete window: there is nothing yet that a run could begin after."""
-    begun = sum(watermark > BEGINNING for watermark in watermarks.values())
+    begun = sum(watermark > NO_WINDOW for watermark in watermarks.values())
     if begun < provenance.shards:
         msg = (
             f"version {provenance.version} has a complete window in {begun} of {provenance.shards} shards; wanted all: try again "
@@ -230,7 +230,7 @@ def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, in
     begun = start_position(settings)
     state = None if begun is None or begun.folder is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
-        state = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
+        state = CorrelatorState(NO_WINDOW, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
 
 
@@ -244,12 +244,12 @@ def brought_to(
 ) -> CorrelatorState:
     """The state of `correlate` with every event up to the watermarks in wait, and nothing beyond."""
     buffer = EpisodeEventBuffer.load(state.waiting)
-    add_in_order(buffer, believed(spark, settings, *records_after(settings, positions)))
+    add_valid_records(buffer, believed(spark, settings, *records_after(settings, positions)))
     shards = shards_of(spark, {key[1] for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
 
 
-def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int) -> Iterator[Believed]:
+def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int) -> Iterator[ValidRecord]:
     """Those of the records of `novelties` that are believed by `correlate`, in their order; about the others it will write letters."""
     source = jobs.topic_of_shards(NoveltiesTopic, as_begun(settings), "novelties")
     source = dataclasses.replace(source, partitions=partitions)

@@ -31,7 +31,7 @@ from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, S
 from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, until_prepared, write_all
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError, ServiceUnavailable
-from pipelines.jobs.index import sink
+from pipelines.jobs.index import make_sink
 from pipelines.runner import Input, Job, Kafka, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -273,7 +273,7 @@ def test_a_cluster_that_comes_back_empty_gets_its_templates_again(
 
     topics = {"late": "late", "dead-letters": "dead-letters"}
     is_prepared = partial(has_templates, version=version)
-    write = sink(
+    write = make_sink(
         topics,
         Elastic(url),
         Kafka("nowhere"),
@@ -363,7 +363,7 @@ class IndexedVersion:
     def index(self, checkpoint: Path) -> None:
         """Run the job over all that is in its topics now."""
         kafka = Kafka(self.kafka)
-        write = sink(self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
+        write = make_sink(self.topics, Elastic(self.url), kafka, stopping=never, parameters=QUICK)
         inputs = (Input(tuple(self.topics.values()), headers=True),)
         job = Job("index", inputs, partial(documents, version=self.version, topics=self.topics), str(checkpoint), write)
         start(self.spark, kafka, job, {"availableNow": True}).awaitTermination()

@@ -28,7 +28,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import is_template
 from models.incidents.correlator import Correlator
 from pipelines.errors import DeterminismViolation, InputError
-from pipelines.jobs.correlate import BEGINNING, EpisodeEventBuffer, loaded, value_of
+from pipelines.jobs.correlate import NO_WINDOW, EpisodeEventBuffer, incident_json, load_state
 from pipelines.jobs.correlate import advance as correlate_on
 from pipelines.runner import Runner
 from pipelines.state import savepoint_format
@@ -95,7 +95,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
             folder_of(settings, create_savepoint.create(spark, settings, "lagging"))
         )
         assert before is not None
-        assert before.done == BEGINNING
+        assert before.done == NO_WINDOW
         waiting = {(key[2], key[0]) for key in EpisodeEventBuffer.load(before.waiting).waiting}
         assert (
             waiting
@@ -207,7 +207,7 @@ def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermark
     """From a state that has read nothing yet, what waits at earlier watermarks gives the same incidents as the log."""
     provenance = savepoint_writer.provenance_of(settings, create_savepoint.begun_configuration(settings))
     earlier = {shard: watermark - 20_000 * (1 + shard) for shard, watermark in watermarks.items()}
-    nothing = CorrelatorState(BEGINNING, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
+    nothing = CorrelatorState(NO_WINDOW, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
     state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})
     buffer = EpisodeEventBuffer.load(state.waiting)
     assert buffer.latest == earlier
@@ -217,8 +217,8 @@ def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermark
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted
     assert len(wanted) > 0
 
-    buffer, correlator = loaded((state.done, state.model, state.waiting), settings.correlation)
-    incidents = [json.loads(value_of(i, settings.version)) for i in correlate_on(buffer, correlator)]
+    buffer, correlator = load_state((state.done, state.model, state.waiting), settings.correlation)
+    incidents = [json.loads(incident_json(i, settings.version)) for i in correlate_on(buffer, correlator)]
     written = [r for r in values(settings, "incidents") if r["window_end"] <= buffer.done]
     assert written
     assert sorted(map(canonical, incidents)) == sorted(map(canonical, written))

@@ -220,7 +220,9 @@ def statistics(spark: SparkSession) -> dict[int, list[bytes]]:
     nothing = frame(spark, [])
     found = extract.closed_windows(nothing, nothing, WINDOWING, changes=frame(spark, appended))
     topics = {"statistics": "statistics", "late": "late", "dead-letters": "dead-letters"}
-    records = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, topics, 1).collect()
+    records = extract.output_records(
+        found, extract.find_closed_windows(found, WINDOWING), WINDOWING, topics, 1
+    ).collect()
     assert {row["topic"] for row in records} == {"statistics"}
     by_shard: dict[int, list[bytes]] = {}
     for row in records:

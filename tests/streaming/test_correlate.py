@@ -28,7 +28,7 @@ from pipelines.jobs.correlate import (
     CorrelateProcessor,
     EpisodeEventBuffer,
     NoveltiesTopic,
-    one_group,
+    as_one_group,
     shard_of_series,
 )
 from pipelines.windowing import WindowingConfig
@@ -76,13 +76,13 @@ COLUMNS = ["everything", "value", "series", "shard", "partition", "offset", "tim
 
 
 def row(value: bytes | None, series: str | None, offset: int) -> tuple[Any, ...]:
-    """A row of `one_group`, appended after all windows."""
+    """A row of `as_one_group`, appended after all windows."""
     shard = ord(series.split("/")[1][0]) % SHARDS if series else -1
     return 0, value, series, shard, 0, offset, at(20)
 
 
 def frame(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """As `one_group` gives them; a record may say its place in the log."""
+    """As `as_one_group` gives them; a record may say its place in the log."""
     rows = [
         row(json.dumps({k: v for k, v in r.items() if k != "offset"}).encode(), r.get("series"), r.get("offset", i))
         for i, r in enumerate(records)
@@ -366,7 +366,7 @@ def test_episodes_about_the_whole_fleet_are_those_of_the_shard_that_opened_them(
                 (series.encode(), value, shard % source.partitions, shard, datetime.fromtimestamp(at(2) / 1000, UTC))
             )
     raw = spark.createDataFrame(rows, "key binary, value binary, partition int, offset long, timestamp timestamp")
-    found = [(source.check(row), row) for row in one_group(raw, source.shards).collect()]
+    found = [(source.check(row), row) for row in as_one_group(raw, source.shards).collect()]
     assert len(found) == len(rows)
     assert all(one.shard == row.offset for one, row in found)  # here the offset says the shard
     odd = [("fleet///hosts in shard 99999999999",), ("fleet///hosts",), ("gauge/a",)]

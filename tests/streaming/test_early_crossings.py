@@ -37,7 +37,7 @@ class JudgedLane:
     def raised(self, *rows: tuple[Any, ...]) -> list[Row]:
         """The alarms of rows, which are taken in their order."""
         whole = [(*row, None, None)[:4] for row in rows]
-        return early.crossings(self._spark.createDataFrame(whole, OBSERVED).coalesce(1), self.lane).collect()
+        return early.find_crossings(self._spark.createDataFrame(whole, OBSERVED).coalesce(1), self.lane).collect()
 
 
 def test_values_beyond_a_bound_raise_an_alarm_that_says_which(spark: SparkSession, request: Any) -> None:

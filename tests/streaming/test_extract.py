@@ -181,7 +181,7 @@ def test_totals_of_a_level_are_the_sums_of_its_templates(spark: SparkSession) ->
         )
         for i in range(400)
     ]
-    rows = extract.statistics(
+    rows = extract.all_rows(
         closed(spark, [], logs, WindowingConfig(lateness_seconds=60, shards=8)), WINDOWING
     ).collect()
     totals = {key: row for key, row in by_series(rows).items() if key[0].startswith("logs/")}
@@ -201,7 +201,7 @@ def test_all_series_of_a_host_are_in_one_shard_and_hosts_are_spread(spark: Spark
     telemetry = [raw(point(1, at(1), h, metric=m), i, at(1)) for i, h in enumerate(hosts) for m in ("a", "b")]
     logs = [raw(line("x", at(1), h), i, at(1), "logs") for i, h in enumerate(hosts)]
     shards: dict[str, set[int]] = defaultdict(set)
-    for row in extract.statistics(closed(spark, telemetry, logs), WINDOWING).collect():
+    for row in extract.all_rows(closed(spark, telemetry, logs), WINDOWING).collect():
         shards[names.parse(row["series"]).host].add(row["shard"])
     assert set(shards) == set(hosts)
     assert {len(found) for found in shards.values()} == {1}
@@ -212,7 +212,7 @@ def test_all_series_of_a_host_are_in_one_shard_and_hosts_are_spread(spark: Spark
 
 
 def refused(spark: SparkSession, telemetry: list[Raw], logs: list[Raw]) -> list[tuple[str, bytes, dict[str, str]]]:
-    rows = extract.refused_records(closed(spark, telemetry, logs), TOPICS).collect()
+    rows = extract.refused_rows(closed(spark, telemetry, logs), TOPICS).collect()
     return [(r["topic"], bytes(r["value"]), {h["key"]: bytes(h["value"]).decode() for h in r["headers"]}) for r in rows]
 
 
@@ -269,7 +269,9 @@ def test_hosts_whose_records_are_refused_for_their_time_are_counted(spark: Spark
         raw(b"{}", 1, append, "logs"),
     ]
     found = closed(spark, telemetry, logs).persist()
-    written = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, TOPICS, 2).where("topic = 's'")
+    written = extract.output_records(found, extract.find_closed_windows(found, WINDOWING), WINDOWING, TOPICS, 2).where(
+        "topic = 's'"
+    )
     rows = [json.loads(bytes(row["value"])) for row in written.collect()]
     found.unpersist()
     counted = {(r["series"], r["window_end"]): r for r in rows if r.get("series", "").startswith("overflow/")}
@@ -342,13 +344,13 @@ def test_a_record_of_several_bad_points_or_lines_is_refused_once(spark: SparkSes
 def test_a_heartbeat_is_a_window_without_a_row_and_a_host_of_that_name_is_a_host(spark: SparkSession) -> None:
     beat = b'{"record":"heartbeat","@timestamp":"2026-11-21T12:00:01Z"}'
     found = closed(spark, [raw(beat, 0, at(1))], [raw(beat, 0, at(11), "logs")])
-    assert extract.windows_of(found, WINDOWING).ends == (window_end(10), window_end(20))
-    assert extract.statistics(found, WINDOWING).collect() == []
-    assert extract.refused_records(found, TOPICS).collect() == []
+    assert extract.find_closed_windows(found, WINDOWING).ends == (window_end(10), window_end(20))
+    assert extract.all_rows(found, WINDOWING).collect() == []
+    assert extract.refused_rows(found, TOPICS).collect() == []
     named = closed(
         spark, [raw(point(1, at(1), "heartbeat"), 0, at(1))], [raw(line("x", at(1), "heartbeat"), 0, at(1), "logs")]
     )
-    kinds = Counter(names.parse(row["series"]).kind for row in extract.statistics(named, WINDOWING).collect())
+    kinds = Counter(names.parse(row["series"]).kind for row in extract.all_rows(named, WINDOWING).collect())
     assert kinds == {"gauge": 1, "template": 1, "logs": 1}
 
 
@@ -362,9 +364,9 @@ def test_each_window_and_shard_has_one_watermark_message_after_its_rows(spark: S
     logs = [raw(line(f"line {s}", at(s), "host-3"), i, at(s), "logs") for i, s in enumerate(seconds)]
     batch = closed(spark, telemetry, logs).persist()
     try:
-        windows = extract.windows_of(batch, WINDOWING)
-        written = extract.records(batch, windows, WINDOWING, TOPICS, partitions).collect()
-        n_rows = extract.statistics(batch, WINDOWING).count()
+        windows = extract.find_closed_windows(batch, WINDOWING)
+        written = extract.output_records(batch, windows, WINDOWING, TOPICS, partitions).collect()
+        n_rows = extract.all_rows(batch, WINDOWING).count()
     finally:
         batch.unpersist()
     assert windows.ends == tuple(window_end(s) for s in (10, 20, 30, 40, 80))
@@ -439,12 +441,12 @@ def test_windows_close_by_append_time_and_no_admitted_record_is_dropped(spark: S
     letters: list[tuple[str, bytes]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
-        order.extend(extract.windows_of(batch, WINDOWING).ends)
-        for row in extract.statistics(batch, WINDOWING).collect():
+        order.extend(extract.find_closed_windows(batch, WINDOWING).ends)
+        for row in extract.all_rows(batch, WINDOWING).collect():
             key = (row["series"], row["window_end"])
             assert key not in written, "a window was written twice"
             written[key] = (row["n"], row["last"])
-        letters.extend((r["topic"], bytes(r["value"])) for r in extract.refused_records(batch, TOPICS).collect())
+        letters.extend((r["topic"], bytes(r["value"])) for r in extract.refused_rows(batch, TOPICS).collect())
 
     streams = stream(spark, tmp_path / "telemetry"), stream(spark, tmp_path / "logs")
     writer = extract.closed_windows(*streams, WINDOWING).writeStream.foreachBatch(keep)

@@ -59,9 +59,11 @@ def rows_written(
 ) -> list[dict[str, Any]]:
     """Rows of statistics, as the sink of `extract` writes them, by shard and series."""
     frame = closed(spark, series, partitions, sample_bytes)
-    windows = extract.windows_of(frame, WINDOWING, limits)
+    windows = extract.find_closed_windows(frame, WINDOWING, limits)
     assert windows.ends == (END,)
-    rows = extract.records(frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, limits).collect()
+    rows = extract.output_records(
+        frame, windows, WINDOWING, {"statistics": "s", "dead-letters": "d"}, 2, limits
+    ).collect()
     values = [json.loads(row["value"]) for row in rows]
     found = [value for value in values if value["record"] == "statistics"]
     assert len(found) + WINDOWING.shards == len(values)
@@ -249,18 +251,18 @@ def test_shares_of_hosts_are_those_of_max_min_fairness(spark: SparkSession) -> N
 
 def test_within_the_limits_the_rows_are_the_same_and_the_query_has_no_more_steps(spark: SparkSession) -> None:
     frame = closed(spark, HONEST[:20])
-    rows = extract.statistics(frame, WINDOWING)
-    windows = extract.windows_of(frame, WINDOWING, LIMITS)
+    rows = extract.all_rows(frame, WINDOWING)
+    windows = extract.find_closed_windows(frame, WINDOWING, LIMITS)
     assert overflow.apply_limits(rows, windows.over, LIMITS, WINDOWING.shards) is rows
 
 
 def test_what_is_left_out_is_a_dead_letter_of_its_host_and_window(spark: SparkSession) -> None:
     frame = closed(spark, HONEST + FLOOD)
-    windows = extract.windows_of(frame, WINDOWING, LIMITS)
-    rows = extract.rows_of(frame, windows, WINDOWING, LIMITS)
+    windows = extract.find_closed_windows(frame, WINDOWING, LIMITS)
+    rows = extract.statistics_rows(frame, windows, WINDOWING, LIMITS)
     answers = detect_bounded(rows, list(windows.ends), DetectorParameters(), "live", WINDOWING.shards, 2)
     topics = {"scores": "s", "bounds": "b", "novelties": "n", "dead-letters": "d", "statistics": "st"}
-    found = detect.records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
+    found = detect.output_records(answers.where("part is null"), topics, 4).where("topic = 'd'").collect()
     assert len(found) == 1
     letter = json.loads(found[0]["value"])
     assert (letter["record"], letter["host"], letter["limit"]) == ("overflow", "big", "metrics")

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from models.detection.limits import AHEAD, KINDS, LATE
 from models.records.records import PEERS
 from pipelines.jobs import extract
-from pipelines.jobs.detect import METRICS, add_records, metric_rows
+from pipelines.jobs.detect import METRICS, add_records, decode_metric_columns
 from pipelines.jvm import REFUSED, packed_by_shard
 from pipelines.peers import QUANTILES
 from pipelines.series_columns import shard_of
@@ -64,7 +64,7 @@ def packed(
     good: list[Packed] = []
     for shard, value in found:
         if value.startswith(METRICS):
-            columns = metric_rows(value)
+            columns = decode_metric_columns(value)
             metrics = zip(*(columns[name].tolist() for name in METRIC), strict=True)
             good += [(shard, tuple(None if number != number else number for number in one)) for one in metrics]  # noqa: PLR0124
         else:
@@ -118,7 +118,7 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def written(spark: SparkSession, found: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
-    """Shards and values of rows, as `extract.records` makes them."""
+    """Shards and values of rows, as `extract.output_records` makes them."""
     names = ["series", "window_end", "n", "mean", "m2", "min", "max", "last", "peers", *QUANTILES, "template", "sample"]
     types = ["string", "long", "long", *["double"] * 5, "long", *["double"] * 3, "string", "string"]
     ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))

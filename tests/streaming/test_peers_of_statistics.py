@@ -89,7 +89,7 @@ def written(spark: SparkSession, rows: list[Raw]) -> list[dict[str, Any]]:
     closed = extract.closed_windows(
         frame(spark, rows), frame(spark, [raw(line("hello", at(11)), 1, at(11))]), WINDOWING
     )
-    batch = extract.records(closed, extract.windows_of(closed, WINDOWING), WINDOWING, TOPICS, 3)
+    batch = extract.output_records(closed, extract.find_closed_windows(closed, WINDOWING), WINDOWING, TOPICS, 3)
     found = [json.loads(row["value"]) for row in batch.collect()]
     return sorted((one for one in found if one["record"] == "statistics"), key=lambda one: str(one["series"]))
 
@@ -112,7 +112,7 @@ def test_totals_of_log_levels_are_computed_once_for_all_rows_that_have_peers_or_
     lines = [raw(line("hello", at(12)), 1, at(12))]
     closed = extract.closed_windows(frame(spark, hosts), frame(spark, lines), WINDOWING).localCheckpoint()
     windows = extract.ClosedWindows((W,), {})
-    plan = str(extract.rows_of(closed, windows, WINDOWING)._jdf.queryExecution().optimizedPlan())
+    plan = str(extract.statistics_rows(closed, windows, WINDOWING)._jdf.queryExecution().optimizedPlan())
     assert plan.count("Aggregate [") == 2  # the totals, and the roles
 
 

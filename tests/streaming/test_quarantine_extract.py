@@ -59,7 +59,7 @@ def test_records_in_quarantine_are_dead_letters_and_the_others_are_counted(spark
     rows = extract.closed_windows(
         frame(spark, [*telemetry, late]), frame(spark, logs), WINDOWING, frame(spark, labels), unread
     )
-    written = extract.records(rows, extract.windows_of(rows, WINDOWING), WINDOWING, TOPICS, 1).collect()
+    written = extract.output_records(rows, extract.find_closed_windows(rows, WINDOWING), WINDOWING, TOPICS, 1).collect()
     letters = [row for row in written if row["topic"] == "d"]
     assert not [row for row in written if row["topic"] == "l"]
     found: dict[tuple[str, str], Any] = {}

@@ -56,7 +56,7 @@ def keyed(value: bytes) -> bytes | None:
 def test_a_rule_is_a_row_for_each_shard_with_all_that_it_says(spark: SparkSession) -> None:
     texts = [json.dumps(RULE).encode(), json.dumps({"record": "rule", "name": "x", "removed": True}).encode()]
     found = closed(spark, [b'{"record":"heartbeat"}', *texts])
-    rows = extract.statistics(found, WINDOWING).collect()
+    rows = extract.all_rows(found, WINDOWING).collect()
     assert len(rows) == 2 * WINDOWING.shards
     for row in rows:
         kind, shard, offset = row["series"].split("/")
@@ -73,8 +73,8 @@ def test_of_more_rules_than_are_read_every_shard_gets_the_same_and_one_how_many_
         LimitParameters(metrics_per_host=1, new_series_per_host=1, templates_per_host=1),
     )
     found = closed(spark, [json.dumps(RULE).encode()] * (MOST_A_WINDOW + 15)).persist()
-    windows = extract.windows_of(found, windowing, limits)
-    kept = extract.rows_of(found, windows, windowing, limits).collect()
+    windows = extract.find_closed_windows(found, windowing, limits)
+    kept = extract.statistics_rows(found, windows, windowing, limits).collect()
     assert found.count() == MOST_A_WINDOW + 15
     assert Counter(row["shard"] for row in kept) == {0: MOST_A_WINDOW + 1, 1: MOST_A_WINDOW, 2: MOST_A_WINDOW}
     for shard in range(3):
@@ -98,8 +98,8 @@ def test_a_flood_of_hosts_takes_no_rule_away(spark: SparkSession) -> None:
     rule = raw(json.dumps(RULE).encode(), 0, NOON, topic="rules", key=b"nightly backup")
     nothing, rules = frame(spark, []), frame(spark, [rule])
     found = extract.closed_windows(frame(spark, points), nothing, windowing, rules=rules).persist()
-    windows = extract.windows_of(found, windowing, limits)
-    kept = extract.rows_of(found, windows, windowing, limits).collect()
+    windows = extract.find_closed_windows(found, windowing, limits)
+    kept = extract.statistics_rows(found, windows, windowing, limits).collect()
     series = {row["series"] for row in kept}
     assert f"rule/0/{0:020d}" in series
     assert "gauge/0//m0" not in series
@@ -157,7 +157,9 @@ def test_a_record_is_a_rule_for_the_jobs_where_it_is_one_for_the_commands_and_un
 def test_detect_takes_every_row_that_is_written_of_a_record(spark: SparkSession) -> None:
     keys, values, _ = zip(*KEYED_RULES.values(), strict=True)
     found, topics = closed(spark, list(values), keys), {"statistics": "s", "late": "l", "dead-letters": "d"}
-    written = extract.records(found, extract.windows_of(found, WINDOWING), WINDOWING, topics, 2).where("topic = 's'")
+    written = extract.output_records(found, extract.find_closed_windows(found, WINDOWING), WINDOWING, topics, 2).where(
+        "topic = 's'"
+    )
     raws = written.select(
         "value",
         "partition",

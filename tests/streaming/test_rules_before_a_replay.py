@@ -34,8 +34,8 @@ def answered(spark: SparkSession, *, with_rules: bool) -> DataFrame:
         frame(spark, telemetry), frame(spark, []), WINDOWING, rules=frame(spark, rules, partitions=1)
     )
     found = only(closed, PART, with_rules=with_rules).persist()
-    windows = extract.windows_of(found, WINDOWING)
-    rows = extract.rows_of(found, windows, WINDOWING)
+    windows = extract.find_closed_windows(found, WINDOWING)
+    rows = extract.statistics_rows(found, windows, WINDOWING)
     answers = detect_bounded(rows, windows.ends, DetectorParameters(), "again", WINDOWING.shards, 2)
     return published(answers, PART).persist()
 

@@ -73,8 +73,8 @@ def written(closed: DataFrame) -> list[Any]:
 
 
 def collected(closed: DataFrame, limits: LimitParameters, windowing: WindowingConfig) -> list[Row]:
-    windows = extract.windows_of(closed, windowing, limits)
-    return extract.records(closed, windows, windowing, TOPICS, 2, limits).collect()
+    windows = extract.find_closed_windows(closed, windowing, limits)
+    return extract.output_records(closed, windows, windowing, TOPICS, 2, limits).collect()
 
 
 def test_what_is_written_is_the_same_as_of_all_rows(spark: SparkSession) -> None:

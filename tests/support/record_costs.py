@@ -38,8 +38,8 @@ def _taken(spark: SparkSession, topic: str, records: Sequence[Poison], copies: i
     # plain values: Python workers know nothing of the tests' modules
     rows = [tuple(raw(each.value, i, at(2), topic=topic, key=each.key)) for each in records for i in range(copies)]
     given = spark.sparkContext.parallelize([*rows, *[tuple(raw(b"{}", 0, at(2)))] * copies], len(records) + 1)
-    read = extract.readers(WINDOWING)[OF_TOPIC[topic]](spark.createDataFrame(given, SOURCE))
-    return _of_tasks(spark, extract.admitted(read, ["series"], WINDOWING), len(records) + 1)
+    read = extract.make_readers(WINDOWING)[OF_TOPIC[topic]](spark.createDataFrame(given, SOURCE))
+    return _of_tasks(spark, extract.admit_or_refuse(read, ["series"], WINDOWING), len(records) + 1)
 
 
 def _of_tasks(spark: SparkSession, frame: DataFrame, tasks: int) -> list[int]:

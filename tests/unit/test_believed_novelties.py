@@ -23,12 +23,12 @@ from models.records.records import (
 from models.records.schema import fields_of
 from pipelines.jobs.correlate import (
     LARGEST,
-    Believed,
     EpisodeEventBuffer,
     NoveltiesTopic,
-    add_in_order,
+    ValidRecord,
+    add_valid_records,
     advance,
-    value_of,
+    incident_json,
 )
 from pipelines.windowing import WindowingConfig
 
@@ -50,7 +50,7 @@ def test_a_window_is_closed_by_what_was_appended_its_lateness_later_by_a_clock_t
     assert windowing.most_ahead_ms(history=True) == 3_660_000, "brokers take what is an hour ahead of them"
 
 
-def checked(record: dict[str, Any], at: int, offset: int = 0) -> Believed:
+def checked(record: dict[str, Any], at: int, offset: int = 0) -> ValidRecord:
     """A record as it stands in the topic, held against what `detect` writes."""
     row = {
         "series": record.get("series", ""),
@@ -102,9 +102,9 @@ def test_what_is_believed_is_never_fatal(seed: int) -> None:
     for end in range(W, 120 * W, W):
         records = [episode(source, known, end) for _ in range(source.randrange(12))]
         records += [message(source, end, shard) for shard in range(TOPIC.shards)]
-        add_in_order(buffer, [checked(record, end, offset) for offset, record in enumerate(records)])
+        add_valid_records(buffer, [checked(record, end, offset) for offset, record in enumerate(records)])
         for incident in advance(buffer, correlator):
-            value_of(incident, "live").encode()
+            incident_json(incident, "live").encode()
             published += 1
         buffer = EpisodeEventBuffer.load(buffer.dump())
         correlator = Correlator.load(correlator.dump(), CorrelationParameters())

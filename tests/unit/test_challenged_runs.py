@@ -17,7 +17,7 @@ from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import Begin
-from pipelines.jobs.detect_bounded import BoundedRun, shard_by_shard
+from pipelines.jobs.detect_bounded import BoundedRun, make_partition_function
 from pipelines.state.state_packing import joined, parted
 
 RIVER = dataclasses.replace(
@@ -44,7 +44,7 @@ def live(p: DetectorParameters) -> tuple[list[Any], Mapping[str, bytes]]:
     for first in range(0, len(TOLD), 30):
         detector = ShardDetector.load(parted(stored), p) if stored else ShardDetector(p)
         for end, rows in list(zip(ENDS, TOLD, strict=True))[first : first + 30]:
-            answers += detect.step(detector, 0, end, rows, "v", 1)
+            answers += detect.step_window(detector, 0, end, rows, "v", 1)
         stored |= joined(detector.dump(only_changed=bool(stored)))
     return answers, parted(stored)
 
@@ -60,7 +60,9 @@ def bounded(p: DetectorParameters, cut: int) -> tuple[list[pd.DataFrame], Mappin
     state: tuple[int, Mapping[str, bytes]] | None = None
     for first, last in ((0, cut), (cut, len(TOLD))):
         frames = [frame(end, rows) for end, rows in zip(ENDS[first:last], TOLD[first:last], strict=True)]
-        work = shard_by_shard(BoundedRun(ENDS[first:last], p, "v", 1, None if state is None else standing(state)))
+        work = make_partition_function(
+            BoundedRun(ENDS[first:last], p, "v", 1, None if state is None else standing(state))
+        )
         rows = pd.concat([part.astype(object) for part in work(iter(frames))], ignore_index=True)
         is_state = rows["part"].notna()
         kept = rows[is_state]

@@ -39,13 +39,13 @@ from models.records.schema import parsed
 from models.rules.rule import Rule
 from pipelines.errors import CheckpointLost, DeterminismViolation, OfAnotherRelease
 from pipelines.jobs import correlate, detect, detect_bounded
-from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, loaded, value_of
+from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, NoveltiesTopic, incident_json, load_state
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.jobs.detect_bounded import BoundedRun
 from pipelines.state import shard_journal, window_buffer
 from pipelines.state.shard_journal import ENTRY, parts_of
 from pipelines.state.state_packing import BUFFER, NOW
-from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, no_rows, windows_of
+from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, empty_columns, to_windows
 
 START, LENGTH = 1_767_571_200_000, 10_000
 WINDOWS, SHARDS, PARTITIONS = 60, 3, 2
@@ -340,7 +340,7 @@ class Correlating:
 
 
 def event_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """As `correlate.one_group` gives them."""
+    """As `correlate.as_one_group` gives them."""
     rows = []
     for r in records:
         shard, value = shard_in(r), json.dumps({k: v for k, v in r.items() if k != "offset"}).encode()
@@ -471,8 +471,8 @@ def straight(story_seed: int) -> ChainResult:
     for shard in range(SHARDS):
         detector = ShardDetector(QUICK)
         for end in story.windows:
-            for answers in detect.step(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
-                for row in rows_in(pd.DataFrame(detect.together([answers]))):
+            for answers in detect.step_window(detector, shard, end, rows_of(story, shard, end), "live", SHARDS):
+                for row in rows_in(pd.DataFrame(detect.concatenate([answers]))):
                     if not row["event"]:
                         add_score(scores, row)
                     elif (record := json.loads(row["event"]))["record"] != "watermark":
@@ -485,7 +485,7 @@ def straight(story_seed: int) -> ChainResult:
     for end, messages in zip(story.windows, zip(*watermarks, strict=True), strict=True):
         watched = total(parsed(Watched, watermark["watched"]) for watermark in messages)
         for incident in correlator.step(end, sorted(events[end], key=lambda s: s.order), watched):
-            value = value_of(incident, "live")
+            value = incident_json(incident, "live")
             add(incidents, incident_key(json.loads(value)), value)
     return ChainResult(scores, novelties, incidents, shards, (story.windows[-1], correlator.dump()), watermarks)
 
@@ -494,11 +494,11 @@ def rows_of(story: StatisticsStory, shard: int, end: int) -> Windows:
     """The rows of a shard in a window."""
     found = [row for host, rows in story.rows[end].items() if shard_of(host) == shard for row in rows]
     found += [row for row in rules(end) if row["shard"] == shard]
-    columns = no_rows()
+    columns = empty_columns()
     if found:
         frame = pd.DataFrame(found, columns=SCHEMA.names)
         columns = {name: detect_bounded.column_of(frame, name) for name in SCHEMA.names}
-    return windows_of(columns, np.arange(len(found)))
+    return to_windows(columns, np.arange(len(found)))
 
 
 def compare(found: ChainResult, wanted: ChainResult) -> None:
@@ -670,7 +670,7 @@ def test_bounded_runs_in_any_slices_and_chunks_say_the_same(story_seed: int, see
     state: dict[int, tuple[int, dict[str, bytes]]] = {}
     for windows in cut(story.windows, chance, most=30):
         begin = dict(state).get
-        work = detect_bounded.shard_by_shard(BoundedRun(tuple(windows), QUICK, "live", SHARDS, begin))
+        work = detect_bounded.make_partition_function(BoundedRun(tuple(windows), QUICK, "live", SHARDS, begin))
         after: dict[int, dict[str, bytes]] = defaultdict(dict)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(detect, "ANSWERS_AT_ONCE", chance.randint(1, 200))
@@ -699,7 +699,7 @@ def test_incidents_of_bounded_runs_are_the_same_and_no_complete_window_waits(sto
     made: Published = {}
     state: tuple[int, bytes, bytes] | None = None
     for part in cut(windows, random.Random(seed), most=60):
-        buffer, correlator = loaded(state, JOINING)
+        buffer, correlator = load_state(state, JOINING)
 
         def read(part: Sequence[int] = part, buffer: EpisodeEventBuffer = buffer) -> Iterator[str]:
             own = sorted(row for row in [*events, *messages] if part[0] <= row[0] <= part[-1])
@@ -710,8 +710,8 @@ def test_incidents_of_bounded_runs_are_the_same_and_no_complete_window_waits(sto
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(correlate, "AT_ONCE", most)
-            for incident in correlate.correlated(buffer, correlator, read()):
-                value = value_of(incident, "live")
+            for incident in correlate.correlate_values(buffer, correlator, read()):
+                value = incident_json(incident, "live")
                 add(made, incident_key(json.loads(value)), value)
         state = buffer.done, correlator.dump(), buffer.dump()
     assert made == found.incidents

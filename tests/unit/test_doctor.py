@@ -460,5 +460,5 @@ def test_early_alarms_that_are_off_are_fine_and_where_spark_cannot_or_kafka_is_a
     assert [one.found for one in deployment.checkpoints(away)] == [
         "whole; not compared with the log, as Kafka cannot be asked"
     ]
-    monkeypatch.setattr("pipelines.jobs.early.is_possible", lambda: False)
+    monkeypatch.setattr("pipelines.jobs.early.has_real_time_mode", lambda: False)
     assert "no real-time mode" in early_lane.early_alarms(away)[0].found

@@ -29,7 +29,7 @@ from models.records.records import (
 )
 from pipelines import letters
 from pipelines.jobs import detect
-from pipelines.jobs.correlate import value_of
+from pipelines.jobs.correlate import incident_json
 
 T = 1_700_000_000_000
 NAME, LABEL, LABELS, TEMPLATE, LINE = 256, 128, 16, 1_024, 8_192  # characters, as docs/inputs.md has them
@@ -75,7 +75,7 @@ def test_a_watermark_message_of_any_number_of_services_and_calls_fits(name: str)
     calls = fitting([CallSeen(longest(name, i), longest(name, i)) for i in range(MOST_CALLS)], CALL_BYTES)
     watched = Watched(10**9, 10**9, 86_400.0, services, omitted, calls)
     found = WatermarkMessage(watermark=T, shard=4_095, shards=4_096, watched=watched)
-    assert size(detect.message(found)) < letters.MOST_BYTES
+    assert size(detect.watermark_record(found)) < letters.MOST_BYTES
 
 
 def test_the_services_with_the_most_hosts_are_listed_then_by_name() -> None:
@@ -105,7 +105,7 @@ def test_an_incident_of_as_many_hosts_and_services_as_it_may_have_fits(name: str
             linked.append(replace(event(name, "\x01", i, sample=None), series=of, id=""))
     (found,) = Correlator(limits).step(T + 10_000, linked, Watched(10, 200, 10.0, {longest(name): 150}))
     assert found.novelties > 1
-    text = value_of(found, "v" * 64)
+    text = incident_json(found, "v" * 64)
     assert len(text.encode()) < letters.MOST_BYTES
     assert 1 < len(found.hosts) <= 150
     assert 1 < len(found.services) <= 150
