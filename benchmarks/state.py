@@ -19,7 +19,7 @@ from models.core.store import in_bytes, numbers_of, read_part
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from pipelines.state.shard_journal import ShardJournal
-from pipelines.state.state_packing import CODEC, SELDOM, joined, parted
+from pipelines.state.state_packing import CODEC, SELDOM, pack_parts, unpack_parts
 
 AGES = {"an hour": 1, "a day": 24, "nine days": 216, "five weeks": 840}  # hours
 RUNS = 15
@@ -54,7 +54,7 @@ def grown(series: int, hours: Sequence[int], seconds: int = 600) -> Iterator[Sha
 def state_bytes(series: int = 2_000, days: int = 9) -> float:
     """Bytes of state a gauge, its name included, as they are written, `days` old."""
     (detector,) = grown(series, [24 * days])
-    return sum(map(len, joined(detector.dump()).values())) / series
+    return sum(map(len, pack_parts(detector.dump()).values())) / series
 
 
 def written_bytes(series: int = 2_000, days: int = 9) -> float:
@@ -96,14 +96,14 @@ def median_microseconds(work: Callable[[], object], series: int) -> float:
 
 def costs(detector: ShardDetector, p: DetectorParameters, series: int) -> dict[str, float]:
     """Microseconds a gauge of what is dumped in a window, of what is when an hour has ended, and of loading all of it."""
-    stored = joined(detector.dump())
-    parts = parted(stored)
+    stored = pack_parts(detector.dump())
+    parts = unpack_parts(stored)
     seldom = {name: data for name, data in parts.items() if name in SELDOM}
     return {
-        "dump, a window": median_microseconds(lambda: joined(detector.dump(only_changed=True)), series),
-        "dump, all of it": median_microseconds(lambda: joined(detector.dump()), series),
-        "pack what changes seldom": median_microseconds(lambda: joined(seldom), series),
-        "load": median_microseconds(lambda: ShardDetector.load(parted(stored), p), series),
+        "dump, a window": median_microseconds(lambda: pack_parts(detector.dump(only_changed=True)), series),
+        "dump, all of it": median_microseconds(lambda: pack_parts(detector.dump()), series),
+        "pack what changes seldom": median_microseconds(lambda: pack_parts(seldom), series),
+        "load": median_microseconds(lambda: ShardDetector.load(unpack_parts(stored), p), series),
     }
 
 
@@ -121,7 +121,7 @@ def measured(series: int, seconds: int, ages: Mapping[str, int]) -> None:
         parts = detector.dump()
         for name, size in by_column(parts, series).items():
             columns.setdefault(name, [0.0] * number).append(size)
-        stored = {name: len(data) / series for name, data in joined(parts).items()}
+        stored = {name: len(data) / series for name, data in pack_parts(parts).items()}
         for name, size in {"all": sum(stored.values()), **stored}.items():
             totals.setdefault(name, []).append(size)
         for name, cost in costs(detector, DetectorParameters(window_seconds=seconds), series).items():

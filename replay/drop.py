@@ -25,7 +25,7 @@ from models.records.index_names import INDEX_KINDS, alias_of
 from pipelines.errors import InputError
 from replay import other_homes
 from replay.savepoints import savepoint_folder
-from replay.savepoints.periodic import automatic
+from replay.savepoints.periodic import automatic_names
 
 
 def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
@@ -68,7 +68,7 @@ def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) 
     version = settings.version
     wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
     indices = {name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))}
-    own = [savepoint_folder.home_of(settings.home) / name for name in automatic(settings, wall_clock())]
+    own = [savepoint_folder.savepoints_folder(settings.home) / name for name in automatic_names(settings, wall_clock())]
     folders = [folder_of(settings), settings.checkpoint("detect").parent, *folders_aside(settings), *own]
     there = {
         "topics": sorted(wanted & set(client.list_topics())),

@@ -74,7 +74,7 @@ def savepoint_named(settings: Settings, name: str) -> Path:
 
 def begun_from(settings: Settings, version: str, kept: SavepointReference) -> Path:
     """As `savepoint_of`, of the replay of a version."""
-    there = savepoint_folder.home_of(settings.home) / kept.name
+    there = savepoint_folder.savepoints_folder(settings.home) / kept.name
     own = replay_manifest.begin_folder(settings.model_copy(update={"version": version}))
     folder = own if own.is_dir() and not there.is_dir() else savepoint_folder.find(settings.home, kept.name)
     found = savepoint_format.read_manifest(folder)["hash"]

@@ -320,8 +320,8 @@ def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
 
 def savepoints_in(settings: Settings, elsewhere: Path | None) -> list[Path]:
     """The folders of the home's savepoints, and those of a copy."""
-    home = savepoint_folder.home_of(settings.home)
-    found = [home / name for name in savepoint_folder.names(settings.home)]
+    home = savepoint_folder.savepoints_folder(settings.home)
+    found = [home / name for name in savepoint_folder.list_names(settings.home)]
     return found if elsewhere is None else [*found, *(path for path in sorted(elsewhere.iterdir()) if path.is_dir())]
 
 

@@ -94,7 +94,7 @@ def run_slice(
         counts |= windows.refused
         rows = extract.statistics_rows(closed, windows, windowing, limits)
         shards, version = windowing.shards, context.settings.version
-        begin = partial(savepoint_format.begin_of, str(before)) if before is not None else None
+        begin = partial(savepoint_format.shard_start, str(before)) if before is not None else None
         report("detecting")
         detector, ends = context.settings.detector, list(windows.ends)
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
@@ -188,7 +188,7 @@ def correlated(
     context: SliceContext, answers: DataFrame, before: Path | None
 ) -> tuple[list[tuple[str, str]], CorrelatorState]:
     """Incidents (id, value) of the episode events of a slice, and the correlator after them. Both are rare: on the driver."""
-    state = savepoint_format.correlator_of(str(before)) if before is not None else None
+    state = savepoint_format.correlator_start(str(before)) if before is not None else None
     buffer, correlator = correlate.load_state(state, context.settings.correlation)
     rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow())
     ordered = rows.orderBy("window_end", F.col("event").startswith(detect.WATERMARK), "shard").select("event")

@@ -151,7 +151,17 @@ def run_jobs(
         beats = heartbeats and "extract" in selection.names
         beside = services_beside(settings, named) if "all" in names else None
         run_until_stopped(
-            settings, selection, stopping, beats, report, accept[0], follow, parent, accept[1], periodic.service, beside
+            settings,
+            selection,
+            stopping,
+            beats,
+            report,
+            accept[0],
+            follow,
+            parent,
+            accept[1],
+            periodic.periodic_savepoints,
+            beside,
         )
 
 

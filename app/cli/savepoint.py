@@ -45,7 +45,7 @@ def create_in_session(settings: Settings, name: str, *, changed_log: bool = Fals
     from app.runtime.spark import own_session  # loads Spark
     from replay.savepoints import create_savepoint
 
-    create_savepoint.check_begun(settings)  # refused before Spark starts, which takes a while
+    create_savepoint.check_has_state(settings)  # refused before Spark starts, which takes a while
     with own_session(settings, "kappa-savepoint", report) as spark:
         return create_savepoint.create(spark, settings, name, report, changed_log=changed_log)
 
@@ -54,9 +54,9 @@ def create_in_session(settings: Settings, name: str, *, changed_log: bool = Fals
 def list_all(config: Config = None, as_json: Json = False) -> None:
     """List all savepoints, oldest first."""
     settings = load(config)
-    folder = savepoint_folder.home_of(settings.home)
-    savepoint_folder.tidy(folder)
-    found = savepoint_folder.listing(settings.home)
+    folder = savepoint_folder.savepoints_folder(settings.home)
+    savepoint_folder.remove_stale_drafts(folder)
+    found = savepoint_folder.list_manifests(settings.home)
     if as_json:
         print_json({"home": str(folder), "savepoints": with_json_keys(found)})
         return
@@ -112,7 +112,7 @@ def show_manifest(settings: Settings, manifest: dict[str, Any]) -> None:
         "hash": manifest["hash"],
         "code version": manifest["code_version"],
         "taken": manifest["created_at"],
-        "folder": str(savepoint_folder.home_of(settings.home) / manifest["name"]),
+        "folder": str(savepoint_folder.savepoints_folder(settings.home) / manifest["name"]),
     }
     print_table(f"savepoint {manifest['name']}", ["", ""], [[key, value] for key, value in rows.items()])
 

@@ -60,7 +60,7 @@ def savepoints(settings: Settings) -> list[Finding]:
     now = wall_clock()
     taken = [
         int(datetime.fromisoformat(one["created_at"]).timestamp() * 1000)
-        for one in savepoint_folder.listing(settings.home)
+        for one in savepoint_folder.list_manifests(settings.home)
         if one.get("version") == settings.version and "created_at" in one
     ]
     # one of a time to come was taken while the clock was ahead: nobody knows when

@@ -101,7 +101,7 @@ def detect_job(settings: Settings, quarantine: Quarantine = NO_QUARANTINE) -> Jo
     """statistics -> scores, novelties, with `early.enabled` bounds."""
     topics, partitions = topic_names(settings), settings.topics.partitions
     begun = start_position(settings)
-    begin = None if begun is None or begun.folder is None else partial(savepoint_format.begin_of, str(begun.folder))
+    begin = None if begun is None or begun.folder is None else partial(savepoint_format.shard_start, str(begun.folder))
     shards = settings.windowing.shards
     early = EarlyParameters(settings.early.false_alarms_a_day, shards) if settings.early.enabled else None
     processor = detect.DetectProcessor(settings.detector, settings.version, shards, begin, topics["rules"], early)
@@ -135,7 +135,7 @@ def correlate_job(settings: Settings, quarantine: Quarantine = NO_QUARANTINE) ->
     topics = topic_names(settings)
     begun = start_position(settings)
     begin = (
-        None if begun is None or begun.folder is None else partial(savepoint_format.correlator_of, str(begun.folder))
+        None if begun is None or begun.folder is None else partial(savepoint_format.correlator_start, str(begun.folder))
     )
     unread = quarantine.for_job("correlate", (topics["novelties"],))
     source = topic_of_shards(correlate.NoveltiesTopic, settings, "novelties")

@@ -41,8 +41,8 @@ from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
 from pipelines.series_columns import shard_of
 from pipelines.spark_internals import prepare_state_reader
-from pipelines.state.shard_journal import model_of
-from pipelines.state.state_packing import BUFFER, parted
+from pipelines.state.shard_journal import restore_model
+from pipelines.state.state_packing import BUFFER, unpack_parts
 from pipelines.state.window_buffer import WindowBuffer
 
 VARIABLE = "parts"
@@ -69,7 +69,7 @@ class Shard:
 
     def detector(self, parameters: DetectorParameters) -> ShardDetector | None:
         """The model, loaded; None if the shard has none yet."""
-        return model_of(self.stored, self.done, parameters, self.number)
+        return restore_model(self.stored, self.done, parameters, self.number)
 
 
 def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict[str, Any]:
@@ -199,7 +199,9 @@ def read_shard(spark: SparkSession, settings: Settings, host: str) -> Shard | No
 def hosts(spark: SparkSession, settings: Settings) -> list[str]:
     """All hosts of a version as of the last snapshot of each shard, quoted, sorted."""
     rows = read(spark, settings, lambda state: state.where(F.col("part") == "names"))
-    return sorted(host for row in rows for host in names_of(parted({"names": bytes(row["bytes"])})["names"])["hosts"])
+    return sorted(
+        host for row in rows for host in names_of(unpack_parts({"names": bytes(row["bytes"])})["names"])["hosts"]
+    )
 
 
 def read(spark: SparkSession, settings: Settings, choose: Any) -> Sequence[Any]:

@@ -32,7 +32,7 @@ from pipelines import letters
 from pipelines.failures import reading_state
 from pipelines.jvm import REFUSED, packed_by_shard
 from pipelines.spark_internals import own_workers
-from pipelines.state.shard_journal import ShardJournal, check_end, model_of
+from pipelines.state.shard_journal import ShardJournal, check_end, restore_model
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import COUNTS, NUMBERS, SCHEMA, Columns, WindowBuffer
 from pipelines.windowing import TopicOfShards
@@ -201,7 +201,7 @@ class DetectProcessor(StatefulProcessor):
             return warm[1], True
         stored = {key[0]: value[0] for key, value in self._parts.iterator()}
         with reading_state(f"detect: the state of shard {shard}"):
-            detector = model_of(stored, done, self._parameters, shard, self._early)
+            detector = restore_model(stored, done, self._parameters, shard, self._early)
         if detector is not None:
             return detector, True
         begun = self._begin(shard) if self._begin is not None else None

@@ -1,4 +1,4 @@
-"""A savepoint: the state of all series after a window, as Parquet that any tool can read, hashed, one row per series.
+"""The format of a savepoint: the state of all series after a window, as Parquet files with hashes, one row per series.
 
     home/savepoints/NAME/
         gauges.parquet counts.parquet hosts.parquet contexts.parquet    a column for each number of the state
@@ -128,10 +128,10 @@ def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
         The savepoint has another format, or a file is damaged or missing.
     """
     from models.challengers.memory import PART as CHALLENGERS  # loads numba and scipy
-    from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_of
+    from pipelines.state.savepoint_tables import TABLES, ShardParts, column, parts_from_tables
 
     folder = Path(folder)
-    about = read_table(whole(folder, SHARDS, read_manifest(folder)))
+    about = read_table(verified_file(folder, SHARDS, read_manifest(folder)))
     found = np.flatnonzero(about["shard"].to_numpy() == shard)
     if not len(found):
         return None
@@ -142,9 +142,9 @@ def load_shard(folder: str | Path, shard: int) -> ShardParts | None:
     for name, table in tables.items():
         if column(table, "shard").to_pylist() != [shard] * where[name]:
             raise InputError(
-                damaged(folder / f"{name}.parquet", f"its rows are not the {where[name]} of shard {shard}")
+                damaged_message(folder / f"{name}.parquet", f"its rows are not the {where[name]} of shard {shard}")
             )
-    return ShardParts(shard, where["done"], parts_of(tables, where))
+    return ShardParts(shard, where["done"], parts_from_tables(tables, where))
 
 
 def load_correlator(folder: str | Path) -> CorrelatorState | None:
@@ -153,23 +153,24 @@ def load_correlator(folder: str | Path) -> CorrelatorState | None:
     manifest = read_manifest(folder)
     if CORRELATOR not in manifest["files"]:
         return None
-    content = json.loads(whole(folder, CORRELATOR, manifest).read_bytes())
-    return CorrelatorState(content["done"], compact(content["model"]), compact(content["waiting"]))
+    content = json.loads(verified_file(folder, CORRELATOR, manifest).read_bytes())
+    return CorrelatorState(content["done"], canonical_json(content["model"]), canonical_json(content["waiting"]))
 
 
-def whole(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
-    """The path of a small file, after its hash was checked. Raises InputError if it is another one."""
+def verified_file(folder: Path, name: str, manifest: Mapping[str, Any]) -> Path:
+    """The path of a small file whose hash was checked. Raises InputError if it differs from the manifest's."""
     file = folder / name
     try:
         found = sha256(file)
     except OSError as error:
-        raise InputError(damaged(file, type(error).__name__)) from error
+        raise InputError(damaged_message(file, type(error).__name__)) from error
     if found != manifest["files"][name]["sha256"]:
-        raise InputError(damaged(file, "it is not as it was written"))
+        raise InputError(damaged_message(file, "it is not as it was written"))
     return file
 
 
-def damaged(file: Path, why: str) -> str:
+def damaged_message(file: Path, why: str) -> str:
+    """The message for a file of a savepoint that cannot be read."""
     return f"savepoint {file.parent.name}: cannot read {file.name}: {why}; look with `kappa savepoint verify`"
 
 
@@ -180,7 +181,7 @@ def read_table(file: Path, group: int | None = None) -> pa.Table:
             table = opened.read() if group is None else opened.read_row_group(group)
     except (OSError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise InputError(damaged(file, why)) from error
+        raise InputError(damaged_message(file, why)) from error
     return table.combine_chunks()
 
 
@@ -192,7 +193,7 @@ def verify(folder: str | Path) -> list[str]:
         raw = (folder / MANIFEST).read_bytes()
     except (InputError, OSError) as error:
         return [str(error)]
-    if raw != rendered(manifest) or manifest.get("checksum") != checksum(manifest):
+    if raw != manifest_bytes(manifest) or manifest.get("checksum") != manifest_checksum(manifest):
         return [f"{MANIFEST} is not as it was written"]
     problems = []
     for name, wanted in manifest["files"].items():
@@ -203,29 +204,29 @@ def verify(folder: str | Path) -> list[str]:
             problems.append(f"{name} has {file.stat().st_size} bytes; wanted {wanted['bytes']}")
         elif sha256(file) != wanted["sha256"]:
             problems.append(f"{name} is not as it was written: its hash is another one")
-    if hash_of(manifest) != manifest["hash"]:
+    if state_hash(manifest) != manifest["hash"]:
         problems.append(f"the hash is not that of the files that {MANIFEST} names")
     return problems
 
 
-def begin_of(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
-    """The last window (epoch ms) and the parts of a shard, as `detect` begins with them; None for one that is not there."""
+def shard_start(folder: str, shard: int) -> tuple[int, Mapping[str, bytes]] | None:
+    """What `detect` begins a shard with: the last window (epoch ms), and the parts of its model; None if the savepoint lacks the shard."""
     found = load_shard(folder, shard)
     return None if found is None else (found.done, found.parts)
 
 
-def correlator_of(folder: str) -> tuple[int, bytes, bytes] | None:
-    """The last window (epoch ms), the model and the waiting events, as `correlate` begins with them; None without them."""
+def correlator_start(folder: str) -> tuple[int, bytes, bytes] | None:
+    """What `correlate` begins with: the last window (epoch ms), the model and the waiting events; None for a savepoint without them."""
     found = load_correlator(folder)
     return None if found is None else (found.done, found.model, found.waiting)
 
 
-def compact(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def rendered(manifest: Mapping[str, Any]) -> bytes:
+def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
     """The bytes of a manifest file: equal manifests give equal bytes."""
     return (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode()
 
@@ -236,13 +237,13 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def hash_of(content: Mapping[str, Any]) -> str:
-    """One hash of the state: of files, watermarks and formats, without its name and the time at which it was created."""
+def state_hash(content: Mapping[str, Any]) -> str:
+    """A hash of the state: of files, watermarks and formats. Equal states have equal hashes, whatever their name and time of creation."""
     files = {name: file["sha256"] for name, file in content["files"].items()}
     kept = {key: content[key] for key in ("format", "formats", "watermark", "watermarks")}
-    return hashlib.sha256(compact({**kept, "files": files})).hexdigest()
+    return hashlib.sha256(canonical_json({**kept, "files": files})).hexdigest()
 
 
-def checksum(manifest: Mapping[str, Any]) -> str:
-    """A hash of all other members of the manifest."""
-    return hashlib.sha256(compact({k: v for k, v in manifest.items() if k != "checksum"})).hexdigest()
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """A hash of all members of the manifest but `checksum`."""
+    return hashlib.sha256(canonical_json({k: v for k, v in manifest.items() if k != "checksum"})).hexdigest()

@@ -1,6 +1,6 @@
 """The tables of a savepoint, made of the state of a shard, and the state made of them again, to the byte.
 
-`tables_of` and `parts_of` are each other's inverse. Rows keep the order of the state, on which floating-point sums depend.
+`parts_to_tables` and `parts_from_tables` are each other's inverse. Rows keep the order of the state, on which floating-point sums depend.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ShardParts:
     parts: Mapping[str, bytes]
 
 
-def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
+def parts_to_tables(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     """The parts of a shard as tables by name, and where the shard stands. Raises InputError for another format."""
     try:
         missing = [name for name in shard_state.PARTS if name not in shard.parts]
@@ -75,7 +75,7 @@ def tables_of(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
     for name in univariate_state.PARTS:
         numbers = univariate_state.columns_of(name, shard.parts[name])
         tables[name] = pa.table(
-            {"series": column(tables["gauges"], "series"), **{k: lists_of(v) for k, v in numbers.items()}}
+            {"series": column(tables["gauges"], "series"), **{k: rows_as_lists(v) for k, v in numbers.items()}}
         )
     for name in SPARSE:
         tables[name] = sparse_table(column(tables["gauges"], "series"), *read[name])
@@ -127,7 +127,7 @@ def sparse_part(table: pa.Table, names: pa.Array, columns: Iterable[str]) -> byt
     """The inverse of `sparse_table`."""
     rows = {name: row for row, name in enumerate(names.to_pylist())}
     found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
-    return store.numbers_part({"row": found, **{name: numbers_of(table, name, 1)[0] for name in columns}})
+    return store.numbers_part({"row": found, **{name: column_as_numbers(table, name, 1)[0] for name in columns}})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
@@ -139,8 +139,8 @@ def episodes_table(episodes: pa.Array) -> pa.Table:
     return pa.table({**columns, "episode": episodes})
 
 
-def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
-    """The inverse of `tables_of`."""
+def parts_from_tables(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
+    """The inverse of `parts_to_tables`."""
     parts: dict[str, bytes] = {}
     names = []
     for name, label in LABELS.items():
@@ -151,7 +151,7 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
             {other: column(table, other).to_numpy(zero_copy_only=False) for other in others}
         )
     for name, columns_of in univariate_state.PARTS.items():
-        arrays = {other: numbers_of(tables[name], other, size) for other, (_, size) in columns_of.items()}
+        arrays = {other: column_as_numbers(tables[name], other, size) for other, (_, size) in columns_of.items()}
         parts[name] = univariate_state.part_of(name, arrays)
     for name, kinds in SPARSE.items():
         parts[name] = sparse_part(tables[name], column(tables["gauges"], "series"), kinds)
@@ -163,8 +163,8 @@ def parts_of(tables: Tables, where: Mapping[str, int]) -> dict[str, bytes]:
     trials = tables["trials"].drop_columns(["shard"]).to_pylist()
     pressed = {row["host"]: row["last"] for row in tables[PRESSED].to_pylist()}
     more = {"trials": trials} | ({PRESSED: pressed} if pressed else {})
-    parts["episodes"] = store.part({"episode": strings(tables["episodes"], "episode")}, {**about, **more})
-    texts = {"id": strings(tables["texts"], "template_id"), "text": strings(tables["texts"], "text")}
+    parts["episodes"] = store.part({"episode": as_strings(tables["episodes"], "episode")}, {**about, **more})
+    texts = {"id": as_strings(tables["texts"], "template_id"), "text": as_strings(tables["texts"], "text")}
     parts["texts"] = store.part(texts, {})
     patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]
     parts[PATTERNS] = service_templates.part_of(zip(*patterns, strict=True))
@@ -187,19 +187,19 @@ def column(table: pa.Table, name: str) -> pa.Array:
     return chunked.chunk(0) if chunked.num_chunks else pa.array([], type=chunked.type)
 
 
-def numbers_of(table: pa.Table, name: str, size: int) -> NDArray[Any]:
+def column_as_numbers(table: pa.Table, name: str, size: int) -> NDArray[Any]:
     """A column with `size` numbers in each row, shape `(size, rows)`."""
     found = column(table, name)
     flat = found if size == 1 else found.flatten()
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, size).T
 
 
-def lists_of(numbers: NDArray[Any]) -> pa.Array:
-    """The inverse of `numbers_of`: numbers `(size, rows)` as a column."""
+def rows_as_lists(numbers: NDArray[Any]) -> pa.Array:
+    """The inverse of `column_as_numbers`: numbers `(size, rows)` as a column."""
     flat = pa.array(numbers.T.ravel())
     return flat if len(numbers) == 1 else pa.FixedSizeListArray.from_arrays(flat, len(numbers))
 
 
-def strings(table: pa.Table, name: str) -> pa.Array:
+def as_strings(table: pa.Table, name: str) -> pa.Array:
     """A column of texts in new buffers, byte for byte as the state has them."""
     return pa.array(column(table, name).to_pylist(), type=pa.string())

@@ -19,7 +19,7 @@ from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
 from models.records.records import PEERS
 from pipelines.errors import DeterminismViolation
-from pipelines.state.state_packing import BUFFER, joined, parted
+from pipelines.state.state_packing import BUFFER, pack_parts, unpack_parts
 from pipelines.state.window_buffer import decode_stream, encode_stream
 
 FORMAT = b"1"
@@ -35,44 +35,47 @@ TakenWindows = list[tuple[int, Windows]]
 
 
 class ShardJournal:
-    """What a batch writes of the model of a shard: `add` each window that it takes, then store what `changes` answers."""
+    """Decides what a batch writes of the model of a shard: a journal entry or a snapshot.
+
+    `add` each window that the model is stepped over, then store what `changes` returns.
+    """
 
     def __init__(self, detector: ShardDetector, shard: int) -> None:
-        """Of a model as it stands before the batch."""
+        """`detector` is the model before the batch's first window."""
         self._detector, self._shard, self._before = detector, shard, detector.steps
         self._taken: TakenWindows = []
 
     def add(self, window_end: int, windows: Windows) -> None:
-        """A window that ends at `window_end`, epoch milliseconds, as it is given to the model."""
+        """Note a window that ends at `window_end`, epoch milliseconds, with the rows that the model is stepped with."""
         if len(self._taken) < EVERY:  # with more there is a snapshot in any case
             self._taken.append((window_end, windows))
 
     def changes(self, has_snapshot: bool) -> dict[str, bytes]:
-        """What is to be stored, by name: the windows, or a snapshot, the whole of which is needed where the state has none."""
+        """The parts to store, by name: the windows since the last batch, or a snapshot, a full one unless the state has one already."""
         before, after = self._before + self._shard, self._detector.steps + self._shard
         if has_snapshot and before // EVERY == after // EVERY:
-            return {f"{ENTRY}{before % EVERY}": entry_of(self._taken)}
-        return joined(self._detector.dump(only_changed=has_snapshot))
+            return {f"{ENTRY}{before % EVERY}": encode_entry(self._taken)}
+        return pack_parts(self._detector.dump(only_changed=has_snapshot))
 
 
-def model_of(
+def restore_model(
     stored: Mapping[str, bytes],
     done: int,
     parameters: DetectorParameters,
     shard: int,
     early: EarlyParameters | None = None,
 ) -> ShardDetector | None:
-    """The model of what is stored of a shard, the buffer of waiting rows aside; None if there is no snapshot.
+    """Restore the model of a shard from its snapshot and journal; None if there is no snapshot.
 
-    `done` is the last window that the buffer has handed on. Raises ValueError for another format, DeterminismViolation where the model
-    does not end at that window: an entry of the journal is missing.
+    `done` is the last window that the buffer of waiting rows has returned. Raises ValueError for another format, DeterminismViolation where the
+    model does not end at that window: an entry of the journal is missing.
     """
-    snapshot = snapshot_of(stored)
+    snapshot = unpack_snapshot(stored)
     if not snapshot:
         return None
     detector = ShardDetector.load(snapshot, parameters, shard, early)
     while (entry := f"{ENTRY}{(detector.steps + shard) % EVERY}") in stored:
-        windows = [one for one in windows_of(stored[entry]) if one[0] > detector.last_window]
+        windows = [one for one in decode_entry(stored[entry]) if one[0] > detector.last_window]
         if not windows:  # left from an earlier snapshot
             break
         for window_end, rows in windows:
@@ -92,19 +95,21 @@ def check_end(detector: ShardDetector, done: int, shard: int) -> None:
         raise DeterminismViolation(msg)
 
 
-def parts_of(stored: Mapping[str, bytes], done: int, parameters: DetectorParameters, shard: int) -> dict[str, bytes]:
-    """All parts of the same model, as `ShardDetector.dump` gives them; none if there is no snapshot."""
-    detector = model_of(stored, done, parameters, shard) if any(name.startswith(ENTRY) for name in stored) else None
-    return snapshot_of(stored) if detector is None else detector.dump()
+def full_parts(stored: Mapping[str, bytes], done: int, parameters: DetectorParameters, shard: int) -> dict[str, bytes]:
+    """All parts of the restored model, as `ShardDetector.dump` returns them; none if there is no snapshot."""
+    detector = (
+        restore_model(stored, done, parameters, shard) if any(name.startswith(ENTRY) for name in stored) else None
+    )
+    return unpack_snapshot(stored) if detector is None else detector.dump()
 
 
-def snapshot_of(stored: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The parts of the last snapshot."""
-    return parted({name: data for name, data in stored.items() if name != BUFFER and not name.startswith(ENTRY)})
+def unpack_snapshot(stored: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The parts of the last snapshot, without the journal and the buffer."""
+    return unpack_parts({name: data for name, data in stored.items() if name != BUFFER and not name.startswith(ENTRY)})
 
 
-def entry_of(taken: TakenWindows) -> bytes:
-    """Windows as an Arrow IPC stream whose schema says the format's version, their ends, and how many rows each has."""
+def encode_entry(taken: TakenWindows) -> bytes:
+    """Encode windows as an Arrow IPC stream. Its schema has the format's version, the windows' ends, and the number of rows of each."""
     about = {"ends": [end for end, _ in taken], "rows": [len(windows) for _, windows in taken]}
     columns = {name: np.concatenate([getattr(windows, name) for _, windows in taken]) for name in COLUMNS}
     columns |= dict(zip(PEERS, np.concatenate([windows.peers for _, windows in taken]).T, strict=True))
@@ -112,8 +117,8 @@ def entry_of(taken: TakenWindows) -> bytes:
     return encode_stream(arrays, SCHEMA, FORMAT, about, CODEC)
 
 
-def windows_of(entry: bytes) -> Iterator[tuple[int, Windows]]:
-    """The inverse of `entry_of`. Raises ValueError for another format."""
+def decode_entry(entry: bytes) -> Iterator[tuple[int, Windows]]:
+    """The inverse of `encode_entry`. Raises ValueError for another format."""
     table, about = decode_stream(entry, FORMAT, "journal of a shard")
     columns = {name: table[name].to_numpy() for name in COLUMNS}
     peers = np.stack([table[name].to_numpy() for name in PEERS], axis=1)

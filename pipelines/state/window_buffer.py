@@ -1,7 +1,7 @@
-"""Turns at-least-once records in any interleaving into complete windows, each once, in order.
+"""Turns records that are delivered at least once, in any interleaving, into complete windows, each once, in order.
 
-Rows wait here until `extract` has sent a watermark message for their window. Whatever comes at or before the last window that
-was handed on is a repeat and is ignored; equal (series, window) pairs that wait together are one.
+Rows are buffered until `extract` has sent a watermark message for their window. Rows of windows up to the last one that was returned are repeats
+and ignored; of several buffered rows of a series and window one is kept.
 """
 
 from __future__ import annotations
@@ -42,10 +42,18 @@ def dtype_of(name: str) -> Any:
 
 @dataclass
 class WindowBuffer:
-    """Rows and watermarks of one shard that cannot be used yet.
+    """Rows and watermarks of one shard whose windows are not complete.
 
-    `done` is the last window handed on (epoch milliseconds), `limit` the last that is closed, `announced` the windows
-    known to exist after `done`, `rows` the waiting rows, column by column, each of shape `(n_rows,)`.
+    Parameters
+    ----------
+    done
+        The last window that `take` has returned, epoch milliseconds.
+    limit
+        The last window that is closed.
+    announced
+        The windows after `done` that watermark messages have named.
+    rows
+        The waiting rows, column by column, each of shape `(n_rows,)`.
     """
 
     done: int = NO_WINDOW
@@ -54,12 +62,12 @@ class WindowBuffer:
     rows: Columns = field(default_factory=empty_columns)
 
     def add_watermarks(self, watermarks: NDArray[np.int64]) -> None:
-        """Learn of closed windows: the `watermarks` of messages, in any order."""
+        """Note closed windows: the `watermarks` of messages, epoch milliseconds, in any order."""
         self.announced.update(t for t in np.unique(watermarks).tolist() if t > self.done)
         self.limit = max(self.limit, int(watermarks.max()))
 
     def add_rows(self, rows: Columns) -> None:
-        """Keep rows that are not repeats. `rows` has the columns of `SCHEMA`."""
+        """Buffer rows that are not repeats. `rows` has the columns of `SCHEMA`."""
         fresh = rows["window_end"] > self.done
         if not fresh.all():
             rows = {name: column[fresh] for name, column in rows.items()}
@@ -68,7 +76,7 @@ class WindowBuffer:
         self.rows = rows
 
     def take(self) -> Iterator[tuple[int, Windows]]:
-        """Hand on every complete window, oldest first, and forget it."""
+        """Remove and yield every complete window, oldest first: its end and its rows."""
         limit = self.limit
         ready = sorted(t for t in self.announced if t <= limit)
         if not ready:
@@ -116,7 +124,7 @@ def encode_stream(
     about: Mapping[str, Any],
     codec: pa.Codec | None = None,
 ) -> bytes:
-    """Arrays as an Arrow IPC stream whose schema says the format's version and what else there is to know, as JSON."""
+    """Encode arrays as an Arrow IPC stream. The schema's metadata has the format's version, and `about` as JSON."""
     own = schema.with_metadata({b"format": state_format, b"about": json.dumps(about, sort_keys=True).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, own, options=pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)) as writer:
@@ -125,7 +133,7 @@ def encode_stream(
 
 
 def decode_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table, dict[str, Any]]:
-    """The inverse of `encode_stream`, a table and what else there is to know. Raises OtherFormat for another format of `what`."""
+    """The inverse of `encode_stream`: the table and `about`. Raises OtherFormat for another format; `what` names the content in its message."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
@@ -134,14 +142,14 @@ def decode_stream(data: bytes, state_format: bytes, what: str) -> tuple[pa.Table
 
 
 def split_rows(rows: Columns, chosen: NDArray[np.bool_]) -> tuple[Columns, Columns]:
-    """Rows that are chosen, and the others."""
+    """The rows that are chosen, and the others."""
     if chosen.all():
         return rows, empty_columns()
     return {k: v[chosen] for k, v in rows.items()}, {k: v[~chosen] for k, v in rows.items()}
 
 
 def to_windows(rows: Columns, chosen: NDArray[np.int64]) -> Windows:
-    """The chosen rows, sorted by series, each series once."""
+    """The chosen rows as `Windows`, sorted by series, the first row of each series."""
     if not len(chosen):
         return NO_WINDOWS
     series = rows["series"][chosen]

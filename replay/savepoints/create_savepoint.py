@@ -52,7 +52,7 @@ from pipelines.quarantine import Quarantine
 from pipelines.state import savepoint_format
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
-from pipelines.state.shard_journal import parts_of
+from pipelines.state.shard_journal import full_parts
 from pipelines.state.state_packing import BUFFER
 from pipelines.state.window_buffer import WindowBuffer
 from replay.savepoints import savepoint_folder, savepoint_writer
@@ -99,30 +99,30 @@ def create(
         A violation has ended the version, or its log has changed.
     """
     savepoint_format.check_name(name)
-    home = savepoint_folder.home_of(settings.home)
+    home = savepoint_folder.savepoints_folder(settings.home)
     folder = home / name
     if folder.exists():
-        raise InputError(savepoint_writer.taken(folder))
+        raise InputError(savepoint_writer.name_taken_message(folder))
     violations.check(settings)
-    provenance = provenance_of(settings, begun_configuration(settings))
+    provenance = provenance_of(settings, pinned_configuration(settings))
     home.mkdir(parents=True, exist_ok=True)
-    savepoint_folder.tidy(home)
+    savepoint_folder.remove_stale_drafts(home)
     with (
-        savepoint_folder.drafting(home),
+        savepoint_folder.shared_lock(home),
         # Beside the checkpoints, because links do not reach over file systems.
         tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".spool", dir=home) as spool,
     ):
-        watermarks, correlator = gather(spark, settings, provenance, Path(spool), report)
+        watermarks, correlator = collect_state(spark, settings, provenance, Path(spool), report)
         # Only now: the state holds no record from beyond these ends.
         provenance = dataclasses.replace(provenance, log=record_of(log_marks.mark_now(settings)))
         if not changed_log:  # its marks would hide from `kappa recover` that results of these windows are lost
             data_loss.refuse_changed_log(settings)
         report(f"writing {len(watermarks)} shards to {folder}")
-        shards = spooled(Path(spool) / "parts", watermarks, as_begun(settings).detector)
+        shards = read_spooled(Path(spool) / "parts", watermarks, as_begun(settings).detector)
         return savepoint_writer.write(folder, provenance, shards, correlator)
 
 
-def begun_configuration(settings: Settings) -> dict[str, Any]:
+def pinned_configuration(settings: Settings) -> dict[str, Any]:
     """The configuration that a version began with. Raises InputError for one that never ran."""
     found = read_pinned(settings)
     if found is None:
@@ -134,33 +134,36 @@ def begun_configuration(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def check_begun(settings: Settings) -> None:
-    """Raise InputError for a version that never ran, NoStateYet for one of which there is no state yet."""
-    begun_configuration(settings)
+def check_has_state(settings: Settings) -> None:
+    """Raise InputError for a version that never ran, NoStateYet for one whose `detect` has committed no batch."""
+    pinned_configuration(settings)
     violations.check(settings)
     if last_committed(settings.checkpoint("detect")) is None:
-        raise NoStateYet(no_batch(settings))
+        raise NoStateYet(no_batch_message(settings))
 
 
-def gather(
+def collect_state(
     spark: SparkSession, settings: Settings, provenance: Provenance, spool: Path, report: Report
 ) -> tuple[dict[int, int], CorrelatorState]:
-    """Write the parts of every shard below `spool`; returns the shards' watermarks and the state of `correlate` at them."""
+    """Write the parts of every shard below `spool`; returns the watermarks of the shards, and the state of `correlate` at these watermarks.
+
+    Tries again while `correlate` is ahead of what `detect` has committed. Raises InputError if it stays so, NoStateYet before there is a state.
+    """
     for attempt in range(TRIES):
         # correlate first: what it has read, detect has mostly committed by the time its own files are linked.
         correlate = link_checkpoint(settings.checkpoint("correlate"), spool / f"correlate-{attempt}")
         detect = link_checkpoint(settings.checkpoint("detect"), spool / f"detect-{attempt}")
         batch = last_committed(detect)
         if batch is None:
-            raise NoStateYet(no_batch(settings))
+            raise NoStateYet(no_batch_message(settings))
         report(f"reading the state of detect after batch {batch}")
         watermarks = spool_parts(state_of(spark, detect, batch), spool / "parts")
-        check_whole(watermarks, provenance)
+        check_complete(watermarks, provenance)
         shutil.rmtree(detect)
         begun = last_committed(correlate) is not None
-        found = correlator_at(spark, correlate, min(watermarks.values())) if begun else correlator_before(settings)
+        found = correlator_at(spark, correlate, min(watermarks.values())) if begun else initial_correlator(settings)
         if found is not None:
-            return watermarks, brought_to(spark, settings, provenance, watermarks, *found)
+            return watermarks, with_unread_events(spark, settings, provenance, watermarks, *found)
         # detect writes before it commits, so correlate may have read windows of a batch that is not committed yet.
         report("correlate is ahead of what detect has committed; trying again")
         threading.Event().wait(PAUSE_SECONDS)
@@ -171,7 +174,8 @@ def gather(
     raise InputError(msg)
 
 
-def no_batch(settings: Settings) -> str:
+def no_batch_message(settings: Settings) -> str:
+    """The message for a version whose `detect` has committed no batch."""
     return f"detect of version {settings.version} has ended no batch yet; wanted one: run the jobs, then try again"
 
 
@@ -192,15 +196,15 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
     return {shard: watermarks[shard] if (folder / str(shard)).is_dir() else NO_WINDOW for shard in sorted(watermarks)}
 
 
-def spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorParameters) -> Iterator[ShardParts]:
-    """The models of what was spooled, shard by shard in ascending order."""
+def read_spooled(folder: Path, watermarks: Mapping[int, int], parameters: DetectorParameters) -> Iterator[ShardParts]:
+    """The models that `spool_parts` has written, shard by shard in ascending order."""
     for shard, done in watermarks.items():
         stored = {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()}
-        yield ShardParts(shard, done, parts_of(stored, done, parameters, shard))
+        yield ShardParts(shard, done, full_parts(stored, done, parameters, shard))
 
 
-def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
-    """Raise NoStateYet while some shard has no complete window: there is nothing yet that a run could begin after."""
+def check_complete(watermarks: Mapping[int, int], provenance: Provenance) -> None:
+    """Raise NoStateYet while some shard has no complete window: a run cannot begin after it."""
     begun = sum(watermark > NO_WINDOW for watermark in watermarks.values())
     if begun < provenance.shards:
         msg = (
@@ -213,9 +217,9 @@ def check_whole(watermarks: Mapping[int, int], provenance: Provenance) -> None:
 def correlator_at(
     spark: SparkSession, checkpoint: Path, watermark: int
 ) -> tuple[CorrelatorState, dict[int, int]] | None:
-    """The last committed state of `correlate` that is not beyond a watermark, and the offsets up to which it has read.
+    """The last committed state of `correlate` whose window is no later than a watermark, and the offsets up to which it has read.
 
-    Answers None where all that is kept is beyond.
+    None where every batch that Spark keeps is later.
     """
     for batch in committed_batches(checkpoint)[: -EARLIER_BATCHES - 1 : -1]:
         row = variable_of(spark, checkpoint, "correlator", batch).select("value.*").first()
@@ -225,8 +229,8 @@ def correlator_at(
     return None
 
 
-def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
-    """The state that `correlate` begins with, and the offsets from which it reads: it has ended no batch yet."""
+def initial_correlator(settings: Settings) -> tuple[CorrelatorState, dict[int, int]]:
+    """The state that `correlate` begins with, and the offsets from which it reads, where it has committed no batch."""
     begun = start_position(settings)
     state = None if begun is None or begun.folder is None else savepoint_format.load_correlator(begun.folder)
     if state is None:
@@ -234,7 +238,7 @@ def correlator_before(settings: Settings) -> tuple[CorrelatorState, dict[int, in
     return state, {} if begun is None else dict(begun.offsets[settings.topic("novelties")])
 
 
-def brought_to(
+def with_unread_events(
     spark: SparkSession,
     settings: Settings,
     provenance: Provenance,
@@ -242,19 +246,21 @@ def brought_to(
     state: CorrelatorState,
     positions: Mapping[int, int],
 ) -> CorrelatorState:
-    """The state of `correlate` with every event up to the watermarks in wait, and nothing beyond."""
+    """The state of `correlate` with all events up to the watermarks in its buffer, those that it has not read included, and none beyond."""
     buffer = EpisodeEventBuffer.load(state.waiting)
-    add_valid_records(buffer, believed(spark, settings, *records_after(settings, positions)))
-    shards = shards_of(spark, {key[1] for key in buffer.waiting}, provenance.shards)
-    return CorrelatorState(state.done, state.model, cut(buffer, watermarks, shards).dump())
+    add_valid_records(buffer, valid_records(spark, settings, *records_after(settings, positions)))
+    shards = shards_by_series(spark, {key[1] for key in buffer.waiting}, provenance.shards)
+    return CorrelatorState(state.done, state.model, cut_to_watermarks(buffer, watermarks, shards).dump())
 
 
-def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int) -> Iterator[ValidRecord]:
-    """Those of the records of `novelties` that are believed by `correlate`, in their order; about the others it will write letters."""
+def valid_records(
+    spark: SparkSession, settings: Settings, records: Sequence[Any], partitions: int
+) -> Iterator[ValidRecord]:
+    """The records of `novelties` that `correlate` takes for valid, in their order; about the others it will write dead letters."""
     source = jobs.topic_of_shards(NoveltiesTopic, as_begun(settings), "novelties")
     source = dataclasses.replace(source, partitions=partitions)
     series = [(one.key or b"").decode(errors="replace") for one in records]
-    shards = shards_of(spark, set(series), source.shards)
+    shards = shards_by_series(spark, set(series), source.shards)
     for record, name in zip(records, series, strict=True):
         where = {"partition": record.partition, "offset": record.offset, "timestamp": record.timestamp}
         try:
@@ -264,13 +270,15 @@ def believed(spark: SparkSession, settings: Settings, records: Sequence[Any], pa
         yield found
 
 
-def cut(buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]) -> EpisodeEventBuffer:
-    """A buffer that knows of each shard up to its watermark, whatever it knew before. `shards` are those of series."""
+def cut_to_watermarks(
+    buffer: EpisodeEventBuffer, watermarks: Mapping[int, int], shards: Mapping[str, int]
+) -> EpisodeEventBuffer:
+    """A copy of a buffer that stands at the watermarks of the shards. `shards` are those of the series whose events wait."""
     kept = {key: value for key, value in buffer.waiting.items() if key[0] <= watermarks[shards[key[1]]]}
     return buffer.cut(watermarks, kept)
 
 
-def shards_of(spark: SparkSession, series: Iterable[str], shards: int) -> dict[str, int]:
+def shards_by_series(spark: SparkSession, series: Iterable[str], shards: int) -> dict[str, int]:
     """The shard that writes the episodes of each series; -1 of a name that is none."""
     names = F.explode(F.from_json(F.lit(json.dumps(sorted(series))), "array<string>")).alias("series")
     shard = F.coalesce(shard_of_series(F.col("series"), shards), F.lit(-1)).alias("shard")
@@ -285,7 +293,7 @@ def records_after(settings: Settings, positions: Mapping[int, int]) -> tuple[lis
     try:
         consumer = KafkaConsumer(**client_options(settings), allow_auto_create_topics=False, enable_auto_commit=False)
     except (KafkaError, OSError) as error:
-        raise ServiceUnavailable(no_answer(settings, topic)) from error
+        raise ServiceUnavailable(no_answer_message(settings, topic)) from error
     try:
         parts = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
         if not parts:
@@ -294,13 +302,13 @@ def records_after(settings: Settings, positions: Mapping[int, int]) -> tuple[lis
         consumer.assign(parts)
         first, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
         for part in parts:
-            consumer.seek(part, start_of(part, positions, first[part]))
-        return list(records_to(consumer, ends, settings, unread)), len(parts)
+            consumer.seek(part, first_offset(part, positions, first[part]))
+        return list(read_to_ends(consumer, ends, settings, unread)), len(parts)
     finally:
         consumer.close()
 
 
-def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
+def first_offset(part: Any, positions: Mapping[int, int], first: int) -> int:
     """Where to begin in a partition. Raises InputError if what correlate has to read is gone."""
     wanted = positions.get(part.partition, 0)
     if part.partition in positions and wanted < first:
@@ -312,21 +320,21 @@ def start_of(part: Any, positions: Mapping[int, int], first: int) -> int:
     return max(wanted, first)
 
 
-def records_to(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread: Quarantine) -> Iterator[Any]:
+def read_to_ends(consumer: Any, ends: Mapping[Any, int], settings: Settings, unread: Quarantine) -> Iterator[Any]:
     """Records up to offsets, without those in quarantine. Raises ServiceUnavailable if the broker falls silent."""
     silent = 0
     while any(consumer.position(part) < end for part, end in ends.items()):
         batches = consumer.poll(timeout_ms=1_000)
         silent = 0 if batches else silent + 1
         if silent > SILENT_POLLS:
-            raise ServiceUnavailable(no_answer(settings, "novelties"))
+            raise ServiceUnavailable(no_answer_message(settings, "novelties"))
         for records in batches.values():
             yield from (
                 one for one in records if not unread.contains(one.topic, one.partition, one.offset, one.timestamp)
             )
 
 
-def no_answer(settings: Settings, topic: str) -> str:
+def no_answer_message(settings: Settings, topic: str) -> str:
     return (
         f"Kafka at {settings.kafka.bootstrap_servers} does not answer for topic {topic}; wanted what correlate has not "
         "read yet: start it, or run `kappa up` for the embedded one"

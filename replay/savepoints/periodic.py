@@ -73,7 +73,7 @@ class PeriodicSavepoints:
         every = self._settings.savepoints.every_ms
         if every is None:
             return TRY_AGAIN_SECONDS
-        last = last_taken(self._settings, self._clock())
+        last = last_taken_ms(self._settings, self._clock())
         self._health.savepoint(last)
         due = 0 if last is None else last + every - self._clock()
         if due > 0:
@@ -81,9 +81,9 @@ class PeriodicSavepoints:
         started = time.monotonic()
         name = automatic_name(self._settings.version, self._clock())
         try:
-            create_savepoint.check_begun(self._settings)
+            create_savepoint.check_has_state(self._settings)
             self._take(self._settings, name)
-            removed = prune(self._settings, self._clock())
+            removed = remove_surplus(self._settings, self._clock())
         except Exception as error:  # whatever it is, the jobs go on
             if last is None and isinstance(error, InputError):
                 return NOT_YET_SECONDS  # the version has just begun: there is no complete window yet
@@ -101,7 +101,7 @@ def automatic_name(version: str, at_ms: int) -> str:
     return f"auto-{version}-{datetime.fromtimestamp(at_ms / 1000, UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
-def automatic(settings: Settings, now_ms: int) -> list[str]:
+def automatic_names(settings: Settings, now_ms: int) -> list[str]:
     """The savepoints of a version that were taken by itself, the oldest first.
 
     Those of a time to come were taken while the clock was ahead: they count as older than all others, or none would be due until then.
@@ -110,15 +110,15 @@ def automatic(settings: Settings, now_ms: int) -> list[str]:
         re.compile(rf"auto-{re.escape(settings.version)}-\d{{8}}T\d{{6}}Z"),
         automatic_name(settings.version, now_ms),
     )
-    found = (name for name in savepoint_folder.names(settings.home) if own.fullmatch(name))
+    found = (name for name in savepoint_folder.list_names(settings.home) if own.fullmatch(name))
     return sorted(found, key=lambda name: (name <= now, name))
 
 
-def last_taken(settings: Settings, now_ms: int) -> int | None:
+def last_taken_ms(settings: Settings, now_ms: int) -> int | None:
     """When the newest of them was taken that can be read, epoch milliseconds; those of a time to come left out."""
-    for name in reversed(automatic(settings, now_ms)):
+    for name in reversed(automatic_names(settings, now_ms)):
         try:
-            text = read_manifest(savepoint_folder.home_of(settings.home) / name)["created_at"]
+            text = read_manifest(savepoint_folder.savepoints_folder(settings.home) / name)["created_at"]
             taken = int(datetime.fromisoformat(text).timestamp() * 1000)
         except (InputError, KeyError, ValueError):
             continue
@@ -127,13 +127,13 @@ def last_taken(settings: Settings, now_ms: int) -> int | None:
     return None
 
 
-def prune(settings: Settings, now_ms: int) -> list[Path]:
+def remove_surplus(settings: Settings, now_ms: int) -> list[Path]:
     """Remove all but the newest `savepoints.keep` of them; returns where they were."""
-    over = automatic(settings, now_ms)[: -settings.savepoints.keep]
+    over = automatic_names(settings, now_ms)[: -settings.savepoints.keep]
     return [savepoint_folder.drop(settings.home, name) for name in over]
 
 
-def take_in(spark: SparkSession) -> Take:
+def savepoint_taker(spark: SparkSession) -> Take:
     """What takes a savepoint in a session beside that of the jobs."""
     own = spark.newSession()
 
@@ -144,6 +144,6 @@ def take_in(spark: SparkSession) -> Take:
     return take
 
 
-def service(settings: Settings, spark: SparkSession, health: SavepointHealth) -> PeriodicSavepoints:
+def periodic_savepoints(settings: Settings, spark: SparkSession, health: SavepointHealth) -> PeriodicSavepoints:
     """The periodic savepoints of a version whose jobs run in a session."""
-    return PeriodicSavepoints(settings, health, take_in(spark))
+    return PeriodicSavepoints(settings, health, savepoint_taker(spark))

@@ -26,34 +26,34 @@ class NoStateYet(InputError):
     """A version has not come far enough for a savepoint: no shard of it, or not every one, has a complete window."""
 
 
-def home_of(home: Path) -> Path:
+def savepoints_folder(home: Path) -> Path:
     """The folder of all savepoints of a home."""
     return home / "savepoints"
 
 
-def listing(home: Path) -> list[dict[str, Any]]:
+def list_manifests(home: Path) -> list[dict[str, Any]]:
     """Manifests of all savepoints, in order of their watermarks; of one that cannot be read its name and `problem`."""
     found, broken = [], []
-    for folder in names(home):
+    for folder in list_names(home):
         try:
-            found.append({**read_manifest(home_of(home) / folder), "name": folder})
+            found.append({**read_manifest(savepoints_folder(home) / folder), "name": folder})
         except InputError as error:
             broken.append({"name": folder, "problem": str(error)})
     return sorted(found, key=lambda m: (m["watermark"], m["name"])) + broken
 
 
-def names(home: Path) -> list[str]:
+def list_names(home: Path) -> list[str]:
     """Names of all savepoints. Drafts begin with a dot."""
-    parent = home_of(home)
+    parent = savepoints_folder(home)
     return sorted(p.name for p in parent.iterdir() if p.is_dir() and NAME.fullmatch(p.name)) if parent.is_dir() else []
 
 
 def find(home: Path, name: str) -> Path:
     """The folder of a savepoint. Raises InputError, with the names that there are."""
     check_name(name)
-    folder = home_of(home) / name
+    folder = savepoints_folder(home) / name
     if not folder.is_dir():
-        there = ", ".join(names(home)) or "none"
+        there = ", ".join(list_names(home)) or "none"
         msg = f"no savepoint {name} in {folder.parent}; there are: {there}"
         raise InputError(msg)
     return folder
@@ -62,7 +62,7 @@ def find(home: Path, name: str) -> Path:
 def drop(home: Path, name: str) -> Path:
     """Remove a savepoint; returns the folder where it was."""
     folder = find(home, name)
-    with drafting(folder.parent):
+    with shared_lock(folder.parent):
         # Renamed first, so that one that is half removed has no name.
         gone = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".gone", dir=folder.parent))
         folder.rename(gone)
@@ -71,7 +71,7 @@ def drop(home: Path, name: str) -> Path:
 
 
 @contextmanager
-def drafting(parent: Path) -> Iterator[None]:
+def shared_lock(parent: Path) -> Iterator[None]:
     """Hold the shared lock: while the block runs, drafts in the folder are in use."""
     descriptor = os.open(parent, os.O_RDONLY)
     try:
@@ -81,7 +81,7 @@ def drafting(parent: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def tidy(parent: Path) -> None:
+def remove_stale_drafts(parent: Path) -> None:
     """Remove the drafts that killed processes have left in a folder, unless a process writes one now."""
     try:
         descriptor = os.open(parent, os.O_RDONLY)

@@ -28,14 +28,14 @@ from pipelines.state.savepoint_format import (
     MANIFEST,
     SHARDS,
     CorrelatorState,
+    canonical_json,
     check_name,
-    checksum,
-    compact,
-    hash_of,
-    rendered,
+    manifest_bytes,
+    manifest_checksum,
     sha256,
+    state_hash,
 )
-from pipelines.state.savepoint_tables import TABLES, ShardParts, tables_of
+from pipelines.state.savepoint_tables import TABLES, ShardParts, parts_to_tables
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,21 @@ def write(
     """
     check_name(folder.name)
     if folder.exists():
-        raise InputError(taken(folder))
+        raise InputError(name_taken_message(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".draft", dir=folder.parent))
     try:
         about, rows = write_shards(draft, shards)
         if correlator is not None:
-            (draft / CORRELATOR).write_bytes(correlator_json(correlator))
-        manifest = manifest_of(draft, folder.name, provenance, about, rows, correlator)
+            (draft / CORRELATOR).write_bytes(encode_correlator(correlator))
+        manifest = make_manifest(draft, folder.name, provenance, about, rows, correlator)
         for path in draft.iterdir():
             sync_to_disk(path)
-        write_durably(draft / MANIFEST, rendered(manifest))  # the last file: without it the folder is no savepoint
+        write_durably(
+            draft / MANIFEST, manifest_bytes(manifest)
+        )  # the last file: without it the folder is no savepoint
         draft.chmod(0o755)
-        move(draft, folder)
+        rename_into_place(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -129,23 +131,23 @@ def write_shards(draft: Path, shards: Iterable[ShardParts]) -> tuple[list[dict[s
             if about and shard.shard <= about[-1]["shard"]:
                 msg = f"shard {shard.shard} comes after {about[-1]['shard']}; wanted ascending order"
                 raise ValueError(msg)
-            tables, where = tables_of(shard)
+            tables, where = parts_to_tables(shard)
             about.append(where)
             for name, table in tables.items():
                 if name not in writers:
-                    writers[name] = stack.enter_context(writer(draft / f"{name}.parquet", table.schema))
+                    writers[name] = stack.enter_context(open_writer(draft / f"{name}.parquet", table.schema))
                 writers[name].write_table(table, row_group_size=max(1, len(table)))
                 rows[name] = rows.get(name, 0) + len(table)
     if not about:
         msg = f"savepoint {draft.name}: no shard to write; wanted at least one"
         raise ValueError(msg)
     table = pa.Table.from_pylist(about, schema=pa.schema([(name, pa.int64()) for name in about[0]]))
-    with writer(draft / SHARDS, table.schema) as last:
+    with open_writer(draft / SHARDS, table.schema) as last:
         last.write_table(table)
     return about, rows | {"shards": len(about)}
 
 
-def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def open_writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """A writer that makes equal bytes of equal rows.
 
     No dictionaries: they would take -0.0 for 0.0. Plain pages, because every reader knows them.
@@ -164,18 +166,18 @@ def writer(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def correlator_json(state: CorrelatorState) -> bytes:
+def encode_correlator(state: CorrelatorState) -> bytes:
     """The file of the correlator. Both parts are canonical JSON already: reading and writing them again gives the same bytes."""
     content = {"done": state.done, "model": json.loads(state.model), "waiting": json.loads(state.waiting)}
     for part, data in (("model", state.model), ("waiting", state.waiting)):
         wanted = FORMATS["incidents" if part == "model" else "events"]
-        if content[part].get("format") != wanted or compact(content[part]) != data:
+        if content[part].get("format") != wanted or canonical_json(content[part]) != data:
             msg = f"state of correlate: {part} is not canonical JSON of format {wanted}; take it with the release that wrote it"
             raise InputError(msg)
-    return compact(content)
+    return canonical_json(content)
 
 
-def manifest_of(
+def make_manifest(
     draft: Path,
     name: str,
     provenance: Provenance,
@@ -191,41 +193,41 @@ def manifest_of(
         "formats": FORMATS,
         "watermark": watermark,
         "watermarks": watermarks if max(watermarks.values()) > watermark else {},
-        "files": {path.name: described(path, rows.get(path.stem)) for path in sorted(draft.iterdir())},
+        "files": {path.name: file_entry(path, rows.get(path.stem)) for path in sorted(draft.iterdir())},
     }
     manifest = {
         **content,
-        "hash": hash_of(content),
+        "hash": state_hash(content),
         "name": name,
         "version": provenance.version,
         "shards": provenance.shards,
         "series": rows["gauges"] + rows["counts"],
         "correlated": correlator.done if correlator else None,
         "topics": dict(provenance.topics),
-        "configuration": json.loads(compact(provenance.configuration)),
-        "configuration_sha256": hashlib.sha256(compact(provenance.configuration)).hexdigest(),
+        "configuration": json.loads(canonical_json(provenance.configuration)),
+        "configuration_sha256": hashlib.sha256(canonical_json(provenance.configuration)).hexdigest(),
         "code_version": provenance.code_version,
         "log": dict(provenance.log),
         "created_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
     }
-    return {**manifest, "checksum": checksum(manifest)}
+    return {**manifest, "checksum": manifest_checksum(manifest)}
 
 
-def described(file: Path, rows: int | None) -> dict[str, Any]:
+def file_entry(file: Path, rows: int | None) -> dict[str, Any]:
     """Hash and size of a file."""
     found = {"sha256": sha256(file), "bytes": file.stat().st_size}
     return found if rows is None else {**found, "rows": rows}
 
 
-def move(draft: Path, folder: Path) -> None:
+def rename_into_place(draft: Path, folder: Path) -> None:
     """Give a finished savepoint its name. Raises InputError if another one has taken it meanwhile."""
     try:
         draft.rename(folder)
     except OSError as error:
         if folder.exists():
-            raise InputError(taken(folder)) from error
+            raise InputError(name_taken_message(folder)) from error
         raise
 
 
-def taken(folder: Path) -> str:
+def name_taken_message(folder: Path) -> str:
     return f"savepoint {folder.name} exists in {folder.parent}; wanted a new name, or drop it first"

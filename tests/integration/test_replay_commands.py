@@ -91,7 +91,7 @@ def kept_savepoint(settings: Settings, name: str, **instance: Any) -> Path:
     own = Provenance("live", configuration_of(settings), {k: settings.topic(k) for k in topics.INPUTS}, 4, "0.0.1")
     own = dataclasses.replace(own, **instance)
     parts = ShardDetector(settings.detector).dump()
-    folder = savepoint_folder.home_of(settings.home) / name
+    folder = savepoint_folder.savepoints_folder(settings.home) / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     savepoint_writer.write(folder, own, (ShardParts(s, 1_767_571_800_000, parts) for s in range(own.shards)), None)
     return folder

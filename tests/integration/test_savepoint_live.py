@@ -126,7 +126,7 @@ def test_a_savepoint_of_running_jobs_is_that_of_stopped_ones(spark: SparkSession
     assert savepoint_format.verify(folder_of(settings, while_running)) == []
     assert while_running["hash"] == afterwards["hash"]
     assert while_running["watermark"] == min(watermarks.values()) == while_running["correlated"]
-    assert sorted(p.name for p in savepoint_folder.home_of(settings.home).iterdir()) == [
+    assert sorted(p.name for p in savepoint_folder.savepoints_folder(settings.home).iterdir()) == [
         "afterwards",
         "lagging",
         "while-running",
@@ -205,14 +205,14 @@ def assert_shards_are_those_of_the_log(
 
 def assert_correlator_can_lag(spark: SparkSession, settings: Settings, watermarks: dict[int, int]) -> None:
     """From a state that has read nothing yet, what waits at earlier watermarks gives the same incidents as the log."""
-    provenance = savepoint_writer.provenance_of(settings, create_savepoint.begun_configuration(settings))
+    provenance = savepoint_writer.provenance_of(settings, create_savepoint.pinned_configuration(settings))
     earlier = {shard: watermark - 20_000 * (1 + shard) for shard, watermark in watermarks.items()}
     nothing = CorrelatorState(NO_WINDOW, Correlator(settings.correlation).dump(), EpisodeEventBuffer().dump())
-    state = create_savepoint.brought_to(spark, settings, provenance, earlier, nothing, {})
+    state = create_savepoint.with_unread_events(spark, settings, provenance, earlier, nothing, {})
     buffer = EpisodeEventBuffer.load(state.waiting)
     assert buffer.latest == earlier
     events = [r for r in values(settings, "novelties") if r["record"] != "watermark"]
-    shards = create_savepoint.shards_of(spark, {r["series"] for r in events}, SHARDS)
+    shards = create_savepoint.shards_by_series(spark, {r["series"] for r in events}, SHARDS)
     wanted = {(r["id"], r["window_end"]) for r in events if r["window_end"] <= earlier[shards[r["series"]]]}
     assert {(key[2], key[0]) for key in buffer.waiting} == wanted
     assert len(wanted) > 0

@@ -137,9 +137,9 @@ def test_pause_and_resume(spark: SparkSession, deployment: PausedVersion) -> Non
 def test_upgrade_of_code_goes_on_from_what_an_older_release_has_written(
     spark: SparkSession, deployment: PausedVersion
 ) -> None:
-    older = savepoint_folder.home_of(deployment.settings.home) / "older"
+    older = savepoint_folder.savepoints_folder(deployment.settings.home) / "older"
     provenance = dataclasses.replace(
-        savepoint_writer.provenance_of(deployment.settings, create_savepoint.begun_configuration(deployment.settings)),
+        savepoint_writer.provenance_of(deployment.settings, create_savepoint.pinned_configuration(deployment.settings)),
         code_version="0.0.1",
     )
     shards = (savepoint_format.load_shard(deployment.savepoint, n) for n in range(provenance.shards))

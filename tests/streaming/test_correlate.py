@@ -397,5 +397,5 @@ def test_a_savepoint_believes_of_novelties_what_correlate_does(spark: SparkSessi
     strays = [written(value, name, 0, 7) for value in (b"stray", b"{}", b"\xff", None)]
     strays += [written(texts[0], name, 1 - shard % partitions, 8), written(texts[0], "gauge/b/web/x", 0, 9)]
     strays += [written(texts[2], None, 0, 10), written(texts[1], "fleet///hosts", 1, 11)]
-    found = list(create_savepoint.believed(spark, settings, [*strays, *ours], partitions))
+    found = list(create_savepoint.valid_records(spark, settings, [*strays, *ours], partitions))
     assert [(one.offset, one.shard) for one in found] == [(0, shard), (1, 1), (2, 1)]

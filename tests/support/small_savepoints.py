@@ -40,7 +40,7 @@ def save(
     }
     manifest = {
         **content,
-        "hash": savepoint_format.hash_of(content),
+        "hash": savepoint_format.state_hash(content),
         "name": folder.name,
         "version": settings.version,
         "shards": settings.windowing.shards,
@@ -53,8 +53,8 @@ def save(
         "log": {},
         "created_at": created_at,
     }
-    whole = {**manifest, "checksum": savepoint_format.checksum(manifest)}
-    (folder / savepoint_format.MANIFEST).write_bytes(savepoint_format.rendered(whole))
+    whole = {**manifest, "checksum": savepoint_format.manifest_checksum(manifest)}
+    (folder / savepoint_format.MANIFEST).write_bytes(savepoint_format.manifest_bytes(whole))
     return folder
 
 

@@ -18,7 +18,7 @@ from models.records.records import PEERS
 from pipelines.jobs import detect
 from pipelines.jobs.detect import Begin
 from pipelines.jobs.detect_bounded import BoundedRun, make_partition_function
-from pipelines.state.state_packing import joined, parted
+from pipelines.state.state_packing import pack_parts, unpack_parts
 
 RIVER = dataclasses.replace(
     QUICK, challenger="river.anomaly.HalfSpaceTrees", challenger_options={"n_trees": 3, "height": 4, "window_size": 20}
@@ -42,11 +42,11 @@ def live(p: DetectorParameters) -> tuple[list[Any], Mapping[str, bytes]]:
     stored: dict[str, bytes] = {}
     answers: list[Any] = []
     for first in range(0, len(TOLD), 30):
-        detector = ShardDetector.load(parted(stored), p) if stored else ShardDetector(p)
+        detector = ShardDetector.load(unpack_parts(stored), p) if stored else ShardDetector(p)
         for end, rows in list(zip(ENDS, TOLD, strict=True))[first : first + 30]:
             answers += detect.step_window(detector, 0, end, rows, "v", 1)
-        stored |= joined(detector.dump(only_changed=bool(stored)))
-    return answers, parted(stored)
+        stored |= pack_parts(detector.dump(only_changed=bool(stored)))
+    return answers, unpack_parts(stored)
 
 
 def standing(state: tuple[int, Mapping[str, bytes]]) -> Begin:

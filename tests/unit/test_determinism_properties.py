@@ -43,7 +43,7 @@ from pipelines.jobs.correlate import CorrelateProcessor, EpisodeEventBuffer, Nov
 from pipelines.jobs.detect import Begin, DetectProcessor
 from pipelines.jobs.detect_bounded import BoundedRun
 from pipelines.state import shard_journal, window_buffer
-from pipelines.state.shard_journal import ENTRY, parts_of
+from pipelines.state.shard_journal import ENTRY, full_parts
 from pipelines.state.state_packing import BUFFER, NOW
 from pipelines.state.window_buffer import NUMBERS, SCHEMA, TEXTS, WindowBuffer, empty_columns, to_windows
 
@@ -307,7 +307,7 @@ class Detecting:
         """The rows of a shard that wait, and its model."""
         stored = {key[0]: value[0] for key, value in self._state[shard].items()}
         buffer = WindowBuffer.load(stored[BUFFER])
-        return buffer, parts_of(stored, buffer.done, QUICK, shard)
+        return buffer, full_parts(stored, buffer.done, QUICK, shard)
 
 
 class Correlating:

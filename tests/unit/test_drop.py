@@ -113,4 +113,4 @@ def test_savepoints_that_a_version_has_taken_by_itself_go_with_it(
     there = drop.found(settings, kafka, elastic)
     assert there["folders"] == [str(replay_manifest.folder_of(settings)), str(tmp_path / "savepoints" / names[0])]
     drop.remove(there, kafka, elastic, "v2")
-    assert savepoint_folder.names(tmp_path) == sorted(names[1:])
+    assert savepoint_folder.list_names(tmp_path) == sorted(names[1:])

@@ -12,25 +12,25 @@ from models.core.parameters import DetectorParameters
 from models.core.store import numbers_of, numbers_part, read_part
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
-from pipelines.state.state_packing import NOW, joined, parted
+from pipelines.state.state_packing import NOW, pack_parts, unpack_parts
 
 PARTS = {"names": b"n", "texts": b"", "cold": b"c", "gauges": b"\x00\xff", "counts": b"c" * 100_000, "hosts": b""}
 
 
 def test_parts_that_change_often_are_stored_as_one() -> None:
-    stored = joined(PARTS)
+    stored = pack_parts(PARTS)
     assert sorted(stored) == ["cold", "names", NOW, "texts"]
-    assert parted(stored) == PARTS
+    assert unpack_parts(stored) == PARTS
 
 
 def test_what_was_stored_of_the_others_stays_where_only_some_are_dumped() -> None:
-    stored = joined(PARTS)
-    stored |= joined({"gauges": b"new", "counts": b"", "hosts": b"h"})
-    assert parted(stored) == PARTS | {"gauges": b"new", "counts": b"", "hosts": b"h"}
+    stored = pack_parts(PARTS)
+    stored |= pack_parts({"gauges": b"new", "counts": b"", "hosts": b"h"})
+    assert unpack_parts(stored) == PARTS | {"gauges": b"new", "counts": b"", "hosts": b"h"}
 
 
 def test_equal_parts_are_stored_as_equal_bytes() -> None:
-    assert joined(dict(reversed(PARTS.items()))) == joined(PARTS)
+    assert pack_parts(dict(reversed(PARTS.items()))) == pack_parts(PARTS)
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
@@ -54,7 +54,7 @@ def test_bytes_that_are_alike_lie_side_by_side() -> None:
 
 def test_parts_that_are_not_ours_are_refused() -> None:
     with pytest.raises(ValueError):
-        parted({NOW: b"something else"})
+        unpack_parts({NOW: b"something else"})
 
 
 @pytest.mark.slow
@@ -86,6 +86,6 @@ def test_an_ordinary_window_writes_at_most_300_bytes_of_a_gauge() -> None:
         rows = Windows(*(column[there] for column in (names, *columns)))
         detector.step(1_800_000_000_000 + 10_000 * window, rows)
     whole = detector.dump()
-    assert sorted(stored := joined(detector.dump(only_changed=True))) == [NOW]
-    assert parted(joined(whole) | stored) == whole
+    assert sorted(stored := pack_parts(detector.dump(only_changed=True))) == [NOW]
+    assert unpack_parts(pack_parts(whole) | stored) == whole
     assert len(stored[NOW]) / series < 300

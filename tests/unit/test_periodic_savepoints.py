@@ -13,7 +13,7 @@ from app.runtime.health import Health
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.state import savepoint_format
 from replay.savepoints import create_savepoint, periodic, savepoint_folder
-from replay.savepoints.periodic import PeriodicSavepoints, automatic, automatic_name, last_taken
+from replay.savepoints.periodic import PeriodicSavepoints, automatic_name, automatic_names, last_taken_ms
 
 NOON = 1_767_614_400_000
 HOUR = 3_600_000
@@ -26,14 +26,14 @@ class Savepoints:
         self.settings, self.now, self.error = settings, NOON, None
         self.health = Health(60.0)
         self.periodic = PeriodicSavepoints(settings, self.health, self.take, lambda: self.now)
-        monkeypatch.setattr(create_savepoint, "check_begun", lambda _: None)
+        monkeypatch.setattr(create_savepoint, "check_has_state", lambda _: None)
 
     error: Exception | None
 
     def take(self, settings: Settings, name: str) -> None:
         if self.error is not None:
             raise self.error
-        folder = savepoint_folder.home_of(settings.home) / name
+        folder = savepoint_folder.savepoints_folder(settings.home) / name
         folder.mkdir(parents=True)
         about = {"format": savepoint_format.FORMAT, "formats": savepoint_format.FORMATS, "created_at": iso(self.now)}
         (folder / savepoint_format.MANIFEST).write_text(json.dumps(about))
@@ -45,15 +45,15 @@ def savepoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Savepoints:
 
 
 def test_one_is_taken_when_it_is_due_and_the_oldest_go(savepoints: Savepoints) -> None:
-    by_hand = savepoint_folder.home_of(savepoints.settings.home) / "before-upgrade"
+    by_hand = savepoint_folder.savepoints_folder(savepoints.settings.home) / "before-upgrade"
     by_hand.mkdir(parents=True)
     for hour in range(9):
         savepoints.now = NOON + hour * HOUR
         assert 0 < savepoints.periodic.step() <= 300
-    assert automatic(savepoints.settings, savepoints.now) == [
+    assert automatic_names(savepoints.settings, savepoints.now) == [
         automatic_name("live", NOON + hour * HOUR) for hour in (6, 8)
     ]
-    assert last_taken(savepoints.settings, savepoints.now) == NOON + 8 * HOUR
+    assert last_taken_ms(savepoints.settings, savepoints.now) == NOON + 8 * HOUR
     assert by_hand.is_dir(), "what people have named stays"
     assert savepoints.health.summary()["savepoint"] == {"taken": iso(NOON + 8 * HOUR), "problem": ""}
     assert b"kappa_savepoint_timestamp_seconds" in savepoints.health.exposition()
@@ -67,7 +67,7 @@ def test_savepoints_of_a_clock_that_was_ahead_hold_up_none_and_go_first(savepoin
         savepoints.now = NOON + hour * HOUR
         savepoints.periodic.step()
         assert savepoints.health.summary()["savepoint"] == {"taken": iso(savepoints.now), "problem": ""}
-    assert automatic(savepoints.settings, savepoints.now) == [
+    assert automatic_names(savepoints.settings, savepoints.now) == [
         automatic_name("live", NOON + hour * HOUR) for hour in (4, 6)
     ]
 
@@ -82,7 +82,7 @@ def test_a_failure_is_reported_and_tried_again(savepoints: Savepoints) -> None:
         assert savepoints.health.summary()["healthy"], "the jobs are as healthy as before"
     savepoints.error = None
     savepoints.periodic.step()
-    assert last_taken(savepoints.settings, savepoints.now) == NOON + 2 * HOUR
+    assert last_taken_ms(savepoints.settings, savepoints.now) == NOON + 2 * HOUR
     assert savepoints.health.summary()["savepoint"]["problem"] == ""
 
 
@@ -113,4 +113,4 @@ def test_what_is_no_duration_is_refused(every: str) -> None:
 def test_another_versions_savepoints_do_not_count(savepoints: Savepoints) -> None:
     savepoints.take(savepoints.settings, automatic_name("live-2", NOON))
     savepoints.take(savepoints.settings, automatic_name("v2", NOON))
-    assert automatic(savepoints.settings, savepoints.now) == []
+    assert automatic_names(savepoints.settings, savepoints.now) == []

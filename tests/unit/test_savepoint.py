@@ -34,7 +34,7 @@ from pipelines.state import savepoint_format, savepoint_tables
 from pipelines.state.savepoint_format import CorrelatorState
 from pipelines.state.savepoint_tables import ShardParts
 from replay.savepoints import savepoint_folder, savepoint_writer
-from replay.savepoints.create_savepoint import check_begun, cut, start_of
+from replay.savepoints.create_savepoint import check_has_state, cut_to_watermarks, first_offset
 from replay.savepoints.savepoint_writer import Provenance
 
 SHARDS = 3
@@ -264,8 +264,8 @@ def test_rows_of_another_shard_are_not_loaded(copy: Path, states: list[ShardPart
 
 def rewrite(folder: Path, **changed: Any) -> None:
     manifest = savepoint_format.read_manifest(folder) | changed
-    manifest["checksum"] = savepoint_format.checksum(manifest)
-    (folder / "manifest.json").write_bytes(savepoint_format.rendered(manifest))
+    manifest["checksum"] = savepoint_format.manifest_checksum(manifest)
+    (folder / "manifest.json").write_bytes(savepoint_format.manifest_bytes(manifest))
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_crash_half_way_leaves_nothing(states: list[ShardParts], tmp_path: Pat
 def test_a_draft_is_no_savepoint(original: Path, copy: Path) -> None:
     home = copy.parent.parent
     copy.rename(copy.with_name(".copy.x.draft"))
-    assert savepoint_folder.listing(home) == []
+    assert savepoint_folder.list_manifests(home) == []
     with pytest.raises(InputError, match=r"no savepoint copy in .*there are: none"):
         savepoint_folder.find(home, "copy")
 
@@ -364,8 +364,8 @@ def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
     home = copy.parent.parent
     shutil.copytree(copy, copy.with_name("other"))
     (copy.with_name("other") / "manifest.json").write_text("{")
-    assert [m["name"] for m in savepoint_folder.listing(home)] == ["copy", "other"]
-    assert "is not JSON" in savepoint_folder.listing(home)[1]["problem"]
+    assert [m["name"] for m in savepoint_folder.list_manifests(home)] == ["copy", "other"]
+    assert "is not JSON" in savepoint_folder.list_manifests(home)[1]["problem"]
     savepoint_folder.drop(home, "copy")
     assert [p.name for p in copy.parent.iterdir()] == ["other"]
     with pytest.raises(InputError, match="there are: other"):
@@ -375,14 +375,14 @@ def test_a_dropped_savepoint_is_gone_and_the_others_are_not(copy: Path) -> None:
 def test_a_version_without_a_batch_is_refused_before_spark_starts(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     with pytest.raises(InputError, match="has never run"):
-        check_begun(settings)
+        check_has_state(settings)
     pin_configuration(settings)
     with pytest.raises(InputError, match="detect of version live has ended no batch yet"):
-        check_begun(settings)
+        check_has_state(settings)
     commits = settings.checkpoint("detect") / "commits"
     commits.mkdir(parents=True)
     (commits / "0").touch()
-    check_begun(settings)
+    check_has_state(settings)
 
 
 def test_what_a_kill_has_left_is_removed_unless_somebody_is_at_it(copy: Path) -> None:
@@ -392,12 +392,12 @@ def test_what_a_kill_has_left_is_removed_unless_somebody_is_at_it(copy: Path) ->
     for folder in (*left, *others[1:]):
         folder.mkdir()
         (folder / "file").touch()
-    with savepoint_folder.drafting(copy.parent):
-        savepoint_folder.tidy(copy.parent)
+    with savepoint_folder.shared_lock(copy.parent):
+        savepoint_folder.remove_stale_drafts(copy.parent)
         assert sorted(copy.parent.iterdir()) == sorted([*left, *others])
-    savepoint_folder.tidy(copy.parent)
+    savepoint_folder.remove_stale_drafts(copy.parent)
     assert sorted(copy.parent.iterdir()) == sorted(others)
-    savepoint_folder.tidy(copy.parent / "missing")
+    savepoint_folder.remove_stale_drafts(copy.parent / "missing")
 
 
 def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
@@ -407,7 +407,7 @@ def test_statements_beyond_a_shards_tick_are_left_to_be_said_again() -> None:
         for k in (1, 2, 3):
             buffer.add_event(event(host, START + k * WINDOW))
     watermarks = {0: START + WINDOW, 1: START + 2 * WINDOW}
-    kept = cut(buffer, watermarks, {"gauge/h0//m": 0, "gauge/h1//m": 1})
+    kept = cut_to_watermarks(buffer, watermarks, {"gauge/h0//m": 0, "gauge/h1//m": 1})
     assert kept.latest == watermarks
     assert sorted((key[1], (key[0] - START) // WINDOW) for key in kept.waiting) == [
         ("gauge/h0//m", 1),
@@ -423,8 +423,8 @@ def test_reading_begins_where_the_batch_ended(tmp_path: Path) -> None:
     log.write_text('v1\n{"batchWatermarkMs":0}\n{"novelties.a":{"0":700,"1":3}}')
     assert offsets_after(tmp_path, 7) == {("novelties.a", 0): 700, ("novelties.a", 1): 3}
     positions = {0: 700, 1: 3}
-    assert start_of(TopicPartition("novelties.a", 0), positions, first=10) == 700
-    assert start_of(TopicPartition("novelties.a", 2), positions, first=10) == 10  # added since
+    assert first_offset(TopicPartition("novelties.a", 0), positions, first=10) == 700
+    assert first_offset(TopicPartition("novelties.a", 2), positions, first=10) == 10  # added since
     log.write_text("v9\n{}\n{}")
     with pytest.raises(InputError, match="offset log of version 'v9', wanted 'v1'"):
         offsets_after(tmp_path, 7)
@@ -432,7 +432,7 @@ def test_reading_begins_where_the_batch_ended(tmp_path: Path) -> None:
 
 def test_statements_that_are_gone_from_the_log_are_missed() -> None:
     with pytest.raises(InputError, match=r"read up to offset 3, the topic begins at 10.*replay instead"):
-        start_of(TopicPartition("novelties", 1), {0: 700, 1: 3}, first=10)
+        first_offset(TopicPartition("novelties", 1), {0: 700, 1: 3}, first=10)
 
 
 @pytest.fixture
@@ -463,11 +463,11 @@ def test_drop_asks_for_a_yes(home: Path) -> None:
     windows_seen = json.loads(kappa("drop", "copy", "--json").stdout)
     assert windows_seen["removed"] is False
     assert windows_seen["files"].keys() == set(FILES)
-    assert savepoint_folder.names(home) == ["copy"]
+    assert savepoint_folder.list_names(home) == ["copy"]
     assert kappa("drop", "copy").exit_code == 0
-    assert savepoint_folder.names(home) == ["copy"]
+    assert savepoint_folder.list_names(home) == ["copy"]
     assert json.loads(kappa("drop", "copy", "--yes", "--json").stdout)["removed"] is True
-    assert savepoint_folder.names(home) == []
+    assert savepoint_folder.list_names(home) == []
 
 
 def test_verify_of_what_is_damaged_fails(home: Path) -> None:

@@ -17,10 +17,10 @@ from pipelines.state.shard_journal import (
     EVERY,
     ShardJournal,
     TakenWindows,
-    entry_of,
-    model_of,
-    parts_of,
-    windows_of,
+    decode_entry,
+    encode_entry,
+    full_parts,
+    restore_model,
 )
 from pipelines.state.state_packing import BUFFER, NOW
 
@@ -53,7 +53,7 @@ def same(one: Windows, other: Windows) -> bool:
 @pytest.mark.parametrize("sizes", [[0], [5], [3, 0, 7], [0, 0]])
 def test_windows_are_read_as_they_were_written(sizes: list[int]) -> None:
     written = taken(np.random.default_rng(1), sizes)
-    read = list(windows_of(entry_of(written)))
+    read = list(decode_entry(encode_entry(written)))
     assert [end for end, _ in read] == [end for end, _ in written]
     assert all(same(one, other) for (_, one), (_, other) in zip(read, written, strict=True))
 
@@ -63,7 +63,7 @@ def test_an_entry_that_is_not_ours_is_refused() -> None:
     with pa.ipc.new_stream(sink, pa.schema([("series", pa.string())])):
         pass
     with pytest.raises(ValueError, match="journal of a shard has format none"):
-        list(windows_of(sink.getvalue().to_pybytes()))
+        list(decode_entry(sink.getvalue().to_pybytes()))
 
 
 def gauges(rng: np.random.Generator, n: int) -> Windows:
@@ -90,12 +90,12 @@ def test_a_snapshot_and_the_windows_since_are_the_model(shard: int) -> None:
         changes = journal.changes(kept)
         snapshots += NOW in changes
         stored |= changes
-        again = model_of({**stored, BUFFER: b"rows that wait"}, end, QUICK, shard)
+        again = restore_model({**stored, BUFFER: b"rows that wait"}, end, QUICK, shard)
         assert again is not None
         assert (again.steps, again.last_window) == (detector.steps, end)
         # of a copy: a dump changes what the next one holds
-        assert parts_of(stored, end, QUICK, shard) == again.dump()
-    assert parts_of(stored, end, QUICK, shard) == detector.dump()
+        assert full_parts(stored, end, QUICK, shard) == again.dump()
+    assert full_parts(stored, end, QUICK, shard) == detector.dump()
     assert detector.steps // EVERY <= snapshots <= detector.steps // EVERY + 1
     assert sum(name.startswith(ENTRY) for name in stored) <= EVERY
 
@@ -117,9 +117,9 @@ def journal_of(windows: int, batch: int = 1) -> tuple[dict[str, bytes], int]:
 def test_a_missing_entry_is_found(batch: int) -> None:
     """Whichever it is of those since the last snapshot: each of the others is as it was, and the last one ends where the buffer does."""
     stored, done = journal_of(2 * EVERY - 2, batch)
-    assert model_of(stored, done, QUICK, 0) is not None
+    assert restore_model(stored, done, QUICK, 0) is not None
     fresh = [
-        name for name in stored if name.startswith(ENTRY) and list(windows_of(stored[name]))[-1][0] > START + 8 * STEP
+        name for name in stored if name.startswith(ENTRY) and list(decode_entry(stored[name]))[-1][0] > START + 8 * STEP
     ]
     assert len(fresh) > 2 // batch
     for name in fresh:
@@ -127,13 +127,13 @@ def test_a_missing_entry_is_found(batch: int) -> None:
         with pytest.raises(
             DeterminismViolation, match=r"the state of shard 0 ends at 2026-.*Z, wanted 2026-.*Z: windows are missing"
         ):
-            model_of(torn, done, QUICK, 0)
+            restore_model(torn, done, QUICK, 0)
 
 
 def test_an_entry_too_many_is_found() -> None:
     stored, done = journal_of(EVERY + 4)
     with pytest.raises(DeterminismViolation, match="or too many"):
-        parts_of(stored, done - STEP, QUICK, 0)
+        full_parts(stored, done - STEP, QUICK, 0)
 
 
 def test_shards_write_their_snapshots_in_turns() -> None:
@@ -160,8 +160,8 @@ def test_a_batch_of_many_windows_keeps_few_of_them() -> None:
 
 
 def test_a_shard_without_a_snapshot_has_no_model() -> None:
-    assert model_of({BUFFER: b"rows that wait"}, -1, QUICK, 0) is None
-    assert parts_of({BUFFER: b"rows that wait"}, -1, QUICK, 0) == {}
+    assert restore_model({BUFFER: b"rows that wait"}, -1, QUICK, 0) is None
+    assert full_parts({BUFFER: b"rows that wait"}, -1, QUICK, 0) == {}
 
 
 def test_a_window_writes_a_fraction_of_a_snapshot() -> None:

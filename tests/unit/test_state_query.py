@@ -24,7 +24,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
 from pipelines.errors import InputError
-from pipelines.state.state_packing import joined
+from pipelines.state.state_packing import pack_parts
 from pipelines.state.window_buffer import WindowBuffer
 
 START, WINDOW = 1_767_614_400_000, 10_000
@@ -60,7 +60,7 @@ class WatchedHost:
     def shard(self) -> state_query.Shard:
         buffer = WindowBuffer(done=START + self.k * WINDOW)
         copy = ShardDetector.load(self.detector.dump(), QUICK)  # a dump changes what the next one holds
-        return state_query.Shard(3, {**joined(copy.dump()), "buffer": buffer.dump()})
+        return state_query.Shard(3, {**pack_parts(copy.dump()), "buffer": buffer.dump()})
 
     def answer(self, series: str) -> dict[str, Any]:
         own = load(home=Path("nowhere"), version="again", detection=QUICK)
