@@ -47,10 +47,10 @@ def drop(settings: Settings, *, yes: bool) -> dict[str, list[str]]:
             check_never_served(settings)  # it may have been promoted meanwhile
         client = stack.enter_context(open_admin(settings))
         elastic = stack.enter_context(closing(elasticsearch_connection(settings).connect()))
-        there = found(settings, client, elastic)
+        there = find_resources(settings, client, elastic)
         check_own(settings, there, shown=version in other_homes.shown_versions(elastic))
         if yes:
-            remove(there, client, elastic, version)
+            delete_resources(there, client, elastic, version)
         return there
 
 
@@ -63,7 +63,7 @@ def check_never_served(settings: Settings) -> None:
         raise InputError(msg)
 
 
-def found(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) -> dict[str, list[str]]:
+def find_resources(settings: Settings, client: KafkaAdminClient, elastic: Elasticsearch) -> dict[str, list[str]]:
     """Names of the `topics`, `indices` and `folders` of a version. Raises InputError where there is none."""
     version = settings.version
     wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
@@ -100,8 +100,10 @@ def check_own(settings: Settings, there: Mapping[str, list[str]], *, shown: bool
         raise InputError(msg)
 
 
-def remove(what: dict[str, list[str]], client: KafkaAdminClient, elastic: Elasticsearch, version: str) -> None:
-    """Remove what `found` has found of a version.
+def delete_resources(
+    what: dict[str, list[str]], client: KafkaAdminClient, elastic: Elasticsearch, version: str
+) -> None:
+    """Delete the resources of a version that `find_resources` has found.
 
     The files by which the home knows the version go first, its folders last: where this is interrupted, no replay goes on
     with the version or begins it among what is left, and the same command removes the rest.

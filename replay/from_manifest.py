@@ -16,28 +16,29 @@ from pipelines.errors import InputError
 from pipelines.state import savepoint_format
 from pipelines.windowing import WindowingConfig
 from replay.savepoints import savepoint_folder
-from replay.slices import RequestedRange, offsets_given
+from replay.slices import RequestedRange, parse_offsets
 
 
-def parsed(settings: Settings, file: Path, record: Mapping[str, Any]) -> tuple[Settings, ReplayManifest]:
-    """The manifest in a file that a user names, and the settings with the configuration in it.
+def read_request(settings: Settings, file: Path, record: Mapping[str, Any]) -> tuple[Settings, ReplayManifest]:
+    """Read the manifest of an earlier replay from its JSON; returns the settings with its configuration, and the manifest.
 
-    Raises InputError where it is no manifest of this release.
+    Raises InputError for what is not a manifest of this release.
     """
     try:
         manifest = ReplayManifest.of(record)
-        return checked(configured(settings, manifest.configuration)), manifest
+        return checked(with_configuration(settings, manifest.configuration)), manifest
     except KeyError as error:
-        raise InputError(no_manifest(file, f"it has no {error}")) from error
+        raise InputError(no_manifest_message(file, f"it has no {error}")) from error
     except (AttributeError, TypeError, ValueError, SettingsError) as error:
-        raise InputError(no_manifest(file, str(error))) from error
+        raise InputError(no_manifest_message(file, str(error))) from error
 
 
-def no_manifest(file: Path, why: str) -> str:
+def no_manifest_message(file: Path, why: str) -> str:
+    """The message for a file that is not a manifest of this release."""
     return f"replay: --manifest {file} cannot be followed: {why}; wanted manifest.json of an earlier replay"
 
 
-def configured(settings: Settings, configuration: Mapping[str, Any]) -> Settings:
+def with_configuration(settings: Settings, configuration: Mapping[str, Any]) -> Settings:
     """Settings with the configuration that a run depended on."""
     return settings.model_copy(
         update={
@@ -49,18 +50,18 @@ def configured(settings: Settings, configuration: Mapping[str, Any]) -> Settings
     )
 
 
-def range_of(settings: Settings, whole: Slice) -> RequestedRange:
+def requested_range(settings: Settings, whole: Slice) -> RequestedRange:
     """The range of an earlier run. Raises InputError where it is of other topics."""
-    begins, ends = (offsets_given(settings, by_topic(side), "--manifest") for side in (whole.begins, whole.ends))
+    begins, ends = (parse_offsets(settings, by_topic(side), "--manifest") for side in (whole.begins, whole.ends))
     return RequestedRange(whole.after, whole.until, None if whole.after is not None else begins, ends)
 
 
-def savepoint_of(settings: Settings, earlier: ReplayManifest) -> Path | None:
+def starting_savepoint(settings: Settings, earlier: ReplayManifest) -> Path | None:
     """The folder of the savepoint that an earlier run began from; where it is gone, the one that the run has kept.
 
     Raises InputError where there is neither, or its content has changed since.
     """
-    return None if earlier.savepoint is None else begun_from(settings, earlier.version, earlier.savepoint)
+    return None if earlier.savepoint is None else find_savepoint(settings, earlier.version, earlier.savepoint)
 
 
 def savepoint_named(settings: Settings, name: str) -> Path:
@@ -69,11 +70,11 @@ def savepoint_named(settings: Settings, name: str) -> Path:
     kept = None if earlier is None else earlier.savepoint
     if kept is None or kept.name != name:
         return savepoint_folder.find(settings.home, name)
-    return begun_from(settings, settings.version, kept)
+    return find_savepoint(settings, settings.version, kept)
 
 
-def begun_from(settings: Settings, version: str, kept: SavepointReference) -> Path:
-    """As `savepoint_of`, of the replay of a version."""
+def find_savepoint(settings: Settings, version: str, kept: SavepointReference) -> Path:
+    """The folder of the savepoint that the replay of a version began from, or of the copy that the replay keeps. Raises InputError without either."""
     there = savepoint_folder.savepoints_folder(settings.home) / kept.name
     own = replay_manifest.begin_folder(settings.model_copy(update={"version": version}))
     folder = own if own.is_dir() and not there.is_dir() else savepoint_folder.find(settings.home, kept.name)

@@ -25,30 +25,30 @@ SILENT_POLLS = 10
 
 
 @dataclass
-class Indexed:
-    """Follows one version; `done` is the last watermark that is known to be indexed, epoch ms."""
+class IndexedWatermark:
+    """Follows how far the results of one version are indexed. `done` is the last watermark up to which all are, epoch ms; None: not known yet."""
 
     settings: Settings
     consumer: KafkaConsumer
     done: int | None = None
-    # A watermark that is written, and where the topics ended when that was known.
+    # A later watermark up to which the jobs have written all results, and the ends of the indexed topics when that was seen.
     _ahead: tuple[int, dict[Partition, int]] | None = None
 
-    def look(self) -> int | None:
-        """The last watermark up to which everything is indexed; None before there is one."""
-        self._settle()
+    def poll(self) -> int | None:
+        """Look at the checkpoints and topics again; returns `done`."""
+        self._advance()
         if self._ahead is None:
             written = written_until(self.settings, self.consumer)
             if written is not None and (self.done is None or written > self.done):
                 self._ahead = written, self.ends()
-                self._settle()
+                self._advance()
         return self.done
 
-    def _settle(self) -> None:
-        if self._ahead is not None and not self.left():
+    def _advance(self) -> None:
+        if self._ahead is not None and not self.unindexed():
             self.done, self._ahead = self._ahead[0], None
 
-    def left(self) -> int:
+    def unindexed(self) -> int:
         """How many records up to the next watermark `index` has not committed."""
         wanted = self._ahead[1] if self._ahead is not None else self.ends()
         read = consumed_offsets(self.settings.checkpoint("index"))
@@ -56,7 +56,7 @@ class Indexed:
         return sum(max(0, end - offsets.get(part, 0)) for part, end in wanted.items())
 
     def ends(self) -> dict[Partition, int]:
-        """Where the topics end that are indexed."""
+        """The ends of the indexed topics, by partition."""
         kinds, partitions = indexed_kinds(self.settings), range(self.settings.topics.partitions)
         parts = [(self.settings.topic(kind), p) for kind in kinds for p in partitions]
         there = [

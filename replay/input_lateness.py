@@ -19,7 +19,7 @@ from replay.slice_run import read_bounded
 Read = Callable[[DataFrame], DataFrame]
 
 
-def largest(spark: SparkSession, settings: Settings, whole: Slice) -> int:
+def largest_lateness(spark: SparkSession, settings: Settings, whole: Slice) -> int:
     """Seconds by which the latest record of a range is late, at least `windowing.lateness_seconds`.
 
     Records of event times before the range belong to windows that are not made, and do not count: a clock that is years
@@ -29,13 +29,13 @@ def largest(spark: SparkSession, settings: Settings, whole: Slice) -> int:
     readers = {settings.topic("telemetry"): telemetry_points, settings.topic("logs"): log_lines}
     unread, least = quarantine.read(settings).found.for_job("extract", readers), settings.windowing.lateness_seconds
     delays = [
-        most_late(read, read_bounded(spark, kafka, whole, topic, partitions), unread, whole.after, least)
+        latest_in(read, read_bounded(spark, kafka, whole, topic, partitions), unread, whole.after, least)
         for topic, read in readers.items()
     ]
     return max(least, -(-max(delays) // MILLIS))
 
 
-def most_late(read: Read, raw: DataFrame, unread: Quarantine, after: int | None, lateness_seconds: int) -> int:
+def latest_in(read: Read, raw: DataFrame, unread: Quarantine, after: int | None, lateness_seconds: int) -> int:
     """Milliseconds by which the latest record of a topic is late, 0 where none is; `after` as in a `Slice`, `raw` as Kafka gives it."""
     first = raw.agg(F.min(F.unix_millis("timestamp"))).first()
     start = after if after is not None else (first[0] if first and first[0] is not None else 0)

@@ -55,15 +55,17 @@ def shown_versions(client: Elasticsearch) -> dict[str, bool]:
         held = index["aliases"]
         live = [alias for kind in INDEX_KINDS if (alias := alias_of(kind)) in held]
         for version in {version_of(name) for name in held if live} - {""}:
-            found[version] = found.get(version, False) or any(is_endless(held[alias].get("filter")) for alias in live)
+            found[version] = found.get(version, False) or any(
+                has_open_interval(held[alias].get("filter")) for alias in live
+            )
     return found
 
 
-def is_endless(query: Mapping[str, Any] | None) -> bool:
+def has_open_interval(query: Mapping[str, Any] | None) -> bool:
     """Whether the filter of a live alias (`app.search.aliases.filters`) has an interval without end; without a filter all is shown."""
     if query is None:
         return True
     if "range" in query:
         return not any({"lt", "lte"} & ends.keys() for ends in query["range"].values())
     parts = query.get("bool", {})
-    return any(is_endless(one) for name in ("should", "filter") for one in parts.get(name, ()))
+    return any(has_open_interval(one) for name in ("should", "filter") for one in parts.get(name, ()))

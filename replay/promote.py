@@ -1,4 +1,4 @@
-"""Lets another version serve: the candidate catches up, a watermark is agreed on, aliases and live jobs change over.
+"""Promotes a version: the candidate catches up, a watermark of the handover is agreed on, aliases and live jobs change over.
 
     1. the candidate's jobs run here, from where they ended, unless another process runs them
     2. the watermark: everything up to it is indexed, of the version that serves and of the candidate
@@ -47,7 +47,7 @@ from app.versions.serving import Serving
 from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.windowing import MILLIS
 from replay import other_homes
-from replay.indexed import Indexed
+from replay.indexed import IndexedWatermark
 from replay.slices import complete_after
 
 log = structlog.get_logger()
@@ -75,8 +75,8 @@ class PromotionPlan:
     by: str | None = None
 
     @property
-    def least(self) -> int | None:
-        """The watermark before which the new interval must not begin; None where any will do."""
+    def earliest(self) -> int | None:
+        """The earliest watermark after which the new interval may begin; None where there is no bound."""
         known = [
             watermark for watermark in (self.covers_from, self.served.intervals[-1].after) if watermark is not None
         ]
@@ -134,7 +134,7 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
     replayed = replay_manifest.read(new)
     if version != old.version:
         check_known(new, replayed)
-    first = is_first(old, served)
+    first = nothing_has_served(old, served)
     if first:
         check_serves_nowhere(old, new)
     if version == old.version:
@@ -144,7 +144,7 @@ def plan(settings: Settings, version: str, report: Report = silent) -> Promotion
         start_position.check_release(new)
     check_reach(new, replayed)
     violations.check(new)
-    return PromotionPlan(old, new, served, covers_from(new, replayed), first=first)
+    return PromotionPlan(old, new, served, covered_since(new, replayed), first=first)
 
 
 def serving_settings(settings: Settings, version: str) -> Settings:
@@ -172,10 +172,10 @@ def plan_back(settings: Settings, to: str | None, report: Report = silent) -> Pr
         msg = f"version {served.version} serves from the beginning: there is none to go back to; see `kappa replay promote`"
         raise InputError(msg)
     if version == served.version and served.aliased:
-        msg = f"version {version} serves now; wanted one that served before: {others(served)}"
+        msg = f"version {version} serves now; wanted one that served before: {earlier_versions(served)}"
         raise InputError(msg)
     if version not in served.versions:
-        msg = f"version {version} has never served; wanted {others(served)}, or `kappa replay promote {version}`"
+        msg = f"version {version} has never served; wanted {earlier_versions(served)}, or `kappa replay promote {version}`"
         raise InputError(msg)
     if not start_position.jobs_with_checkpoint(settings.model_copy(update={"version": version})):
         msg = f"the checkpoints of version {version} are gone; replay under another name, and promote that"
@@ -183,8 +183,8 @@ def plan_back(settings: Settings, to: str | None, report: Report = silent) -> Pr
     return plan(settings, version, report)
 
 
-def others(served: Serving) -> str:
-    """The versions that served before, for people."""
+def earlier_versions(served: Serving) -> str:
+    """The versions that served before, as text."""
     return ", ".join(name for name in served.versions if name != served.version) or "none has"
 
 
@@ -199,7 +199,7 @@ def check_known(new: Settings, replayed: ReplayManifest | None) -> None:
 
 
 def check_same(old: Settings, new: Settings) -> None:
-    """Raise InputError where a version cannot go on in the place of the other one, or under these settings."""
+    """Raise InputError where a version cannot continue the other one, or not under these settings: their windowing or topics differ."""
     check_configuration(new)
     own, other = pinned_or_replayed(new), pinned_or_replayed(old)
     if own is None or other is None:
@@ -224,7 +224,7 @@ def check_reach(new: Settings, replayed: ReplayManifest | None) -> None:
         start_position.first_offsets_after(new, last.watermark)
 
 
-def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
+def covered_since(new: Settings, replayed: ReplayManifest | None) -> int | None:
     """The watermark after which a version has results of all records, epoch ms; None where it has them from the beginning."""
     begun = start_position.start_position(new)
     if replayed is None:
@@ -240,7 +240,7 @@ def covers_from(new: Settings, replayed: ReplayManifest | None) -> int | None:
     return replayed.complete_after or complete_after(new, replayed.whole.begins)
 
 
-def is_first(old: Settings, served: Serving) -> bool:
+def nothing_has_served(old: Settings, served: Serving) -> bool:
     """Whether the version that should serve has never run in this home."""
     return served == Serving() and not other_homes.known_here(old)
 
@@ -267,9 +267,9 @@ def check_serves_nowhere(old: Settings, new: Settings) -> None:
     raise InputError(msg)
 
 
-def shown(what: PromotionPlan) -> dict[str, Any]:
-    """What would be done, as JSON types."""
-    reached, other = (reached_by(one) for one in (what.new, what.old))
+def dry_run_record(what: PromotionPlan) -> dict[str, Any]:
+    """The output of a dry run: what would be done, as JSON types."""
+    reached, other = (indexed_watermark(one) for one in (what.new, what.old))
     return {
         "version": what.new.version,
         "previous": what.old.version,
@@ -285,13 +285,13 @@ def shown(what: PromotionPlan) -> dict[str, Any]:
     }
 
 
-def reached_by(settings: Settings) -> int | None:
+def indexed_watermark(settings: Settings) -> int | None:
     """The watermark up to which a version is indexed; while its jobs run, `index` is always a batch behind: waits for it."""
     with open_consumer(settings) as consumer:
-        look, deadline = Indexed(settings, consumer), time.monotonic() + INDEXED_SECONDS
-        while look.look() is None and locks.busy(settings, ["index"]) and time.monotonic() < deadline:
+        indexed, deadline = IndexedWatermark(settings, consumer), time.monotonic() + INDEXED_SECONDS
+        while indexed.poll() is None and locks.busy(settings, ["index"]) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        return look.done
+        return indexed.done
 
 
 # --- promotion
@@ -333,7 +333,7 @@ def take_over(
     with held_lock(serving.folder(home) / "promote.lock", 0, refusal):
         served = serving.read(home)
         if served.version == what.new.version:
-            return again(what.new, served, report)
+            return finish_promotion(what.new, served, report)
         if served.intervals != what.served.intervals:
             msg = "the serving version has changed meanwhile, by another promotion; look with `kappa replay list`, and try again"
             raise InputError(msg)
@@ -342,23 +342,25 @@ def take_over(
         if what.first:
             after = None
             with locks.only_here(what.new, [locks.REPLAY]):  # so that nobody drops it meanwhile
-                switch(what, after)
+                begin_serving(what, after)
         else:
-            after = caught_up(what, stopping, on_progress, report)
+            after = catch_up(what, stopping, on_progress, report)
         seconds = round(time.monotonic() - began, 1)
-    runs = is_run(what.new, stopping, TAKEN_OVER_SECONDS if followed else 0.0)
-    return made(what.new, what.served.version, after, seconds, runs)
+    runs = wait_until_run(what.new, stopping, TAKEN_OVER_SECONDS if followed else 0.0)
+    return outcome_record(what.new, what.served.version, after, seconds, runs)
 
 
-def again(new: Settings, served: Serving, report: Report) -> dict[str, Any]:
-    """The promotion has happened already: set the aliases, if they have not been set."""
+def finish_promotion(new: Settings, served: Serving, report: Report) -> dict[str, Any]:
+    """Finish a promotion that happened already: set the aliases, which an interruption may have left unset."""
     report(f"version {new.version} serves already" + ("" if served.aliased else "; the aliases follow now"))
-    follow(new)
+    set_aliases(new)
     after = served.intervals[-1].after
-    return made(new, served.previous, after, 0.0, bool(locks.busy(new, jobs.NAMES))) | {"already": True}
+    return outcome_record(new, served.previous, after, 0.0, bool(locks.busy(new, jobs.NAMES))) | {"already": True}
 
 
-def made(new: Settings, previous: str | None, after: int | None, seconds: float, running: bool) -> dict[str, Any]:
+def outcome_record(
+    new: Settings, previous: str | None, after: int | None, seconds: float, running: bool
+) -> dict[str, Any]:
     """The outcome, as JSON types."""
     return {
         "version": new.version,
@@ -371,27 +373,27 @@ def made(new: Settings, previous: str | None, after: int | None, seconds: float,
     }
 
 
-def caught_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:
-    """Let the candidate catch up, then let it serve; returns the watermark after which it does."""
+def catch_up(what: PromotionPlan, stopping: threading.Event, on_progress: OnProgress, report: Report) -> int:
+    """Run the candidate until it has caught up, then let it serve; returns the watermark after which it serves."""
     with ExitStack() as stack:
         finish_index(what.old, stopping, report)
         if stopping.is_set():
-            raise stopped(what)
-        check = stack.enter_context(candidate(what.new, report))
+            raise stopped_error(what)
+        check = stack.enter_context(running_candidate(what.new, report))
         consumer = stack.enter_context(open_consumer(what.old))
-        follower = HandoverWatch(what, Indexed(what.old, consumer), Indexed(what.new, consumer))
+        watch = HandoverWatch(what, IndexedWatermark(what.old, consumer), IndexedWatermark(what.new, consumer))
         while not stopping.wait(POLL_SECONDS):
             check()
-            at = follower.look()
-            on_progress(at)
-            if at.agreed is not None and at.new is not None and at.new >= at.agreed:
-                switch(what, at.agreed)
-                return at.agreed
-    raise stopped(what)
+            progress = watch.poll()
+            on_progress(progress)
+            if progress.agreed is not None and progress.new is not None and progress.new >= progress.agreed:
+                begin_serving(what, progress.agreed)
+                return progress.agreed
+    raise stopped_error(what)
 
 
-def stopped(what: PromotionPlan) -> InputError:
-    """The error where a signal has ended a promotion."""
+def stopped_error(what: PromotionPlan) -> InputError:
+    """The error for a promotion that a signal has stopped."""
     return InputError(
         f"stopped before version {what.new.version} had caught up: nothing has changed; run it again, it goes on"
     )
@@ -402,41 +404,41 @@ class HandoverWatch:
     """Finds the watermark at which one version hands over to the other."""
 
     what: PromotionPlan
-    old: Indexed
-    new: Indexed
+    old: IndexedWatermark
+    new: IndexedWatermark
     agreed: int | None = None
 
-    def look(self) -> PromotionProgress:
-        """See how far both are. Raises InputError where they cannot meet any more."""
-        old, new = self.old.look(), self.new.look()
-        if self.agreed is None and self.may_be(old) and old is not None and new is not None:
+    def poll(self) -> PromotionProgress:
+        """See how far both versions are, and agree on a watermark once they are close. Raises InputError where none can be reached any more."""
+        old, new = self.old.poll(), self.new.poll()
+        if self.agreed is None and self.is_allowed(old) and old is not None and new is not None:
             self.agreed = old if old - new <= CLOSE_SECONDS * MILLIS else None
-        if not self.may_be(old) and not locks.busy(self.what.old, jobs.NAMES):
-            self.refuse(old)
+        if not self.is_allowed(old) and not locks.busy(self.what.old, jobs.NAMES):
+            self.raise_unreachable(old)
         return PromotionProgress(old, new, self.agreed)
 
-    def may_be(self, watermark: int | None) -> bool:
+    def is_allowed(self, watermark: int | None) -> bool:
         """Whether the interval may begin after a watermark."""
-        return watermark is not None and (self.what.least is None or watermark >= self.what.least)
+        return watermark is not None and (self.what.earliest is None or watermark >= self.what.earliest)
 
-    def refuse(self, old: int | None) -> None:
-        """Raise InputError: the version that serves will never reach the windows that the candidate has."""
+    def raise_unreachable(self, old: int | None) -> None:
+        """Raise InputError: the version that serves has stopped before the first window of the candidate."""
         one, other = self.what.old.version, self.what.new.version
-        if self.old.left():
+        if self.old.unindexed():
             msg = f"the jobs of version {one} were stopped meanwhile, before all was indexed; nothing has changed: run it again"
             raise InputError(msg)
         msg = (
             f"version {one} stopped at {iso_or(old, 'no watermark')}, version {other} may serve after "
-            f"{iso_or(self.what.least, 'the beginning')}: windows between would be missing; start `kappa run all --version "
+            f"{iso_or(self.what.earliest, 'the beginning')}: windows between would be missing; start `kappa run all --version "
             f"{one}`, or replay from earlier"
         )
         raise InputError(msg)
 
 
 def finish_index(old: Settings, stopping: threading.Event, report: Report) -> None:
-    """Index what a version has written whose `index` nobody runs. Raises InputError where its other jobs are run.
+    """Index the remaining results of a version whose `index` no process runs; a part of them if `stopping` is set meanwhile.
 
-    A part of it, where `stopping` is set meanwhile.
+    Raises InputError where another process runs the version's other jobs.
     """
     with locks.taken(old, ["index"]) as busy:
         if busy:
@@ -449,17 +451,17 @@ def finish_index(old: Settings, stopping: threading.Event, report: Report) -> No
             )
             raise InputError(msg)
         with open_consumer(old) as consumer:
-            left = Indexed(old, consumer).left()
+            left = IndexedWatermark(old, consumer).unindexed()
         if left:
             report(f"nobody indexes version {old.version}: indexing the {left:,} records that it has written")
             live.index_to_end(session(old, "kappa-promote", report), old, stopping)
 
 
 @contextmanager
-def candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
-    """The candidate's jobs run while the block does; yields what raises if they do not any more.
+def running_candidate(new: Settings, report: Report) -> Iterator[Callable[[], None]]:
+    """Run the candidate's jobs during the block; yields a function that raises if they no longer run.
 
-    Where another process runs all of them, it is left alone. Raises InputError where it runs some of them.
+    Where another process runs all of them, that is enough. Raises InputError where it runs some of them only.
     """
     with locks.taken(new, jobs.NAMES) as busy:
         if not busy:
@@ -486,18 +488,18 @@ def check_run_elsewhere(new: Settings) -> None:
         raise InputError(msg)
 
 
-def switch(what: PromotionPlan, after: int | None) -> None:
-    """Write the interval, then set the aliases."""
+def begin_serving(what: PromotionPlan, after: int | None) -> None:
+    """Write the interval in which the version serves, which begins after watermark `after`, then set the aliases."""
     home = what.new.home
     with serving.locked(home):
         at = datetime.now(UTC).isoformat(timespec="seconds")
         serving.write(home, what.served.then(what.new.version, after, what.by, at))
     log.info("another version serves", version=what.new.version, before=what.old.version, after=after, by=what.by)
-    follow(what.new)
+    set_aliases(what.new)
 
 
-def follow(new: Settings) -> None:
-    """Set the aliases for the intervals."""
+def set_aliases(new: Settings) -> None:
+    """Set the live aliases for the intervals of all versions."""
     client = elasticsearch_connection(new).connect()
     try:
         aliases.follow(client, new)
@@ -505,8 +507,8 @@ def follow(new: Settings) -> None:
         client.close()
 
 
-def is_run(new: Settings, stopping: threading.Event, wait_seconds: float) -> bool:
-    """Whether some process runs a version. One that ran the version of before takes a moment to take it over."""
+def wait_until_run(new: Settings, stopping: threading.Event, wait_seconds: float) -> bool:
+    """Wait until some process runs a version: the one that ran the version before needs a moment. Returns False if none does in time."""
     deadline = time.monotonic() + wait_seconds
     while not locks.busy(new, jobs.NAMES):
         if time.monotonic() >= deadline or stopping.wait(POLL_SECONDS):

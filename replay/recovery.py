@@ -1,9 +1,9 @@
-"""Brings a version back after a loss: a log that is not the one it has read, or a checkpoint that cannot be read.
+"""Recovers a version after a loss: the log is no longer the one it has read, or a checkpoint cannot be read.
 
-All that the jobs make follows from the input topics. So a version can begin again after any savepoint that holds no record which
-the log has lost meanwhile, if the input topics still hold what comes after it. What it has published since is published again
-under the same identities. The newest such savepoint is taken; without one, the beginning of the log; and where records that are
-needed are gone whatever is done, the newest state that there is, with the loss recorded in `dead-letters`.
+All results follow from the input topics. So a version can begin again after any savepoint whose state holds no record that the log has lost, if
+the input topics still hold the records after it; it then publishes its results again, under the same identities. The newest such savepoint is
+taken; without one, the beginning of the log; and where records are missing for every start, the newest state, with the loss recorded in
+`dead-letters`.
 
 Nothing is deleted: checkpoints are moved to `home/checkpoints/VERSION.replaced-N`, damaged files to `VERSION/damaged`.
 """
@@ -63,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a version could begin again: after a savepoint, or with no folder at the beginning of the log.
+    """Where a version can begin again: after a savepoint, or, without a `folder`, at the beginning of the log.
 
     `watermark` is the end of its last window (epoch ms), `taken_ms` when it was taken, `log` where the topics ended then.
     """
@@ -77,7 +77,7 @@ class Start:
 
 @dataclass(frozen=True)
 class LogState:
-    """The log now: offsets that the input partitions hold, how it has changed, and the changes since each savepoint's mark."""
+    """The log now: the offsets that input partitions hold (`held`), its `changes` since the version read it, and those `since` given marks."""
 
     held: Mapping[Partition, OffsetRange]
     changes: tuple[LogChange, ...]
@@ -111,7 +111,7 @@ class RecoveryPlan:
 
     @property
     def steps(self) -> list[str]:
-        """What is to be done, a sentence each."""
+        """The actions of the plan, a sentence each."""
         found = [f"move {file} aside{self._instead(file)}" for file in self.unreadable]
         found += [
             f"mend the checkpoint of {job}: {len(damage.aside)} files are moved aside"
@@ -124,7 +124,7 @@ class RecoveryPlan:
         if self.take:
             found.append("take a savepoint of the state as it is")
         if self.take or self.start is not None:
-            after = "that savepoint" if self.start is None else place(self.start)
+            after = "that savepoint" if self.start is None else describe_start(self.start)
             found.append(
                 f"move the checkpoints aside, and begin again after {after}; results since are published again"
             )
@@ -152,8 +152,8 @@ class RecoveryPlan:
         }
 
 
-def place(start: Start) -> str:
-    """A start, for people."""
+def describe_start(start: Start) -> str:
+    """A start as text for people."""
     return (
         "nothing, at the beginning of the log"
         if start.folder is None
@@ -187,14 +187,14 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     unreadable = unreadable_files(settings)
     torn = settings.configuration_file in unreadable
     configuration = configuration_elsewhere(settings, savepoints) if torn else None
-    jobs = checkpoints_of(settings)
+    jobs = existing_checkpoints(settings)
     damages = {job: found for job, path in jobs.items() if (found := checkpoint_damage.damage_of(path, thorough=True))}
     lost = [job for job, damage in damages.items() if damage.after is None]
     problems = [f"{file} cannot be read" for file in unreadable]
     problems += [f"checkpoint of {job}: {damage.found}" for job, damage in damages.items()]
-    log = log_state(settings, {job: path for job, path in jobs.items() if job not in damages})
+    log = read_log_state(settings, {job: path for job, path in jobs.items() if job not in damages})
     problems += [change.sentence for change in log.changes]
-    gaps = gaps_of({job: path for job, path in jobs.items() if job not in damages}, settings)
+    gaps = find_offset_gaps({job: path for job, path in jobs.items() if job not in damages}, settings)
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
     first, rules = rules_from(settings), (settings.topic(topics.RULES), 0)
     held = log.held.get(rules)
@@ -214,7 +214,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     stateful = [job for job in (*lost, *gaps) if job != "index"]
     begin = start_position.checkpoint_home(settings) / "begin.json"
     no_checkpoint = not (start_position.jobs_with_checkpoint(settings) or is_json(begin))
-    starts = starts_of(settings, savepoints)
+    starts = find_starts(settings, savepoints)
     if not (
         stateful
         or begin in unreadable
@@ -233,7 +233,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     if no_checkpoint and not problems:
         problems.append(f"version {settings.version} has no checkpoints, but savepoints")
     whole = not (lost or no_checkpoint or begin in unreadable or start_position.interrupted(settings))
-    start, losses = choose(settings, log, starts, whole=whole)
+    start, losses = choose_start(settings, log, starts, whole=whole)
     losses = (*losses, *lost_after_reading(settings, log.changes))
     # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
     mend = mend if start is None else {}
@@ -247,7 +247,7 @@ def rules_from(settings: Settings) -> int:
     return int(object_of(settings.configuration_file).get("control", {}).get("rules_from", 0))
 
 
-def checkpoints_of(settings: Settings) -> dict[str, Path]:
+def existing_checkpoints(settings: Settings) -> dict[str, Path]:
     """The checkpoints that a version has, by job."""
     names = [*start_position.jobs_with_checkpoint(settings), "index"]
     return {name: path for name in names if (path := settings.checkpoint(name)).is_dir()}
@@ -268,14 +268,14 @@ def is_json(file: Path) -> bool:
         return False
 
 
-def log_state(settings: Settings, jobs: Mapping[str, Path]) -> LogState:
-    """The log as it is now, and how it differs from what the version has read and written."""
+def read_log_state(settings: Settings, jobs: Mapping[str, Path]) -> LogState:
+    """Read the state of the log, and how it differs from what the version has read and written."""
     with open_consumer(settings) as consumer:
         held = offset_ranges(consumer, input_partitions(settings))
         read = {job: found for job, path in jobs.items() if (found := consumed_offsets(path)) is not None}
         ranges = offset_ranges(consumer, {part for one in read.values() for part in one.offsets})
     marks = [
-        marks_of(kept) for file in sorted(log_marks.folder_of(settings).glob("*.json")) if (kept := object_of(file))
+        marks_of(kept) for file in sorted(log_marks.folder_of(settings).glob("*.json")) if (kept := read_object(file))
     ]
     changes = list(log_marks.changes_since(settings, marks))
     known = {(change.topic, change.partition) for change in changes} | {
@@ -289,13 +289,13 @@ def log_state(settings: Settings, jobs: Mapping[str, Path]) -> LogState:
     return LogState(held, tuple(changes), lambda one: log_marks.changes_since(settings, [one]))
 
 
-def object_of(file: Path) -> dict[str, Any]:
+def read_object(file: Path) -> dict[str, Any]:
     """A file's JSON object; empty where it cannot be read."""
     return json.loads(file.read_bytes()) if is_json(file) else {}
 
 
-def gaps_of(jobs: Mapping[str, Path], settings: Settings) -> dict[str, list[Any]]:
-    """What retention has deleted before a job read it, by job."""
+def find_offset_gaps(jobs: Mapping[str, Path], settings: Settings) -> dict[str, list[Any]]:
+    """The gaps of offsets that retention has deleted before a job read them, by job."""
     read = {job: found for job, path in jobs.items() if (found := consumed_offsets(path)) is not None}
     with open_consumer(settings) as consumer:
         ranges = offset_ranges(consumer, {part for one in read.values() for part in one.offsets})
@@ -305,20 +305,20 @@ def gaps_of(jobs: Mapping[str, Path], settings: Settings) -> dict[str, list[Any]
 # --- from where it can go on
 
 
-def starts_of(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
-    """Savepoints from which the version could begin again, the newest first: of its own, and that it began from."""
-    folders = [*savepoints_in(settings, elsewhere), settings.checkpoint("begin")]
+def find_starts(settings: Settings, elsewhere: Path | None = None) -> list[Start]:
+    """Savepoints after which the version can begin again, the newest first: its own, and the one that it began from."""
+    folders = [*savepoint_folders(settings, elsewhere), settings.checkpoint("begin")]
     if start_position.interrupted(settings):
         folders.append(settings.checkpoint(start_position.DRAFT))
     replayed = replay_manifest.read(settings)
     if replayed is not None and replayed.complete:
         folders.append(replay_manifest.folder_of(settings) / replayed.last_state)
     wanted = wanted_configuration(settings, elsewhere)
-    found = [start for folder in folders if (start := usable(settings, folder, wanted)) is not None]
+    found = [start for folder in folders if (start := as_start(settings, folder, wanted)) is not None]
     return sorted(found, key=lambda start: start.watermark, reverse=True)
 
 
-def savepoints_in(settings: Settings, elsewhere: Path | None) -> list[Path]:
+def savepoint_folders(settings: Settings, elsewhere: Path | None) -> list[Path]:
     """The folders of the home's savepoints, and those of a copy."""
     home = savepoint_folder.savepoints_folder(settings.home)
     found = [home / name for name in savepoint_folder.list_names(settings.home)]
@@ -326,8 +326,8 @@ def savepoints_in(settings: Settings, elsewhere: Path | None) -> list[Path]:
 
 
 def wanted_configuration(settings: Settings, elsewhere: Path | None = None) -> dict[str, Any]:
-    """What results depend on: as the version began with, else as the settings say."""
-    kept = object_of(settings.configuration_file)
+    """The configuration that results depend on: the one that the version began with, else that of the settings."""
+    kept = read_object(settings.configuration_file)
     if not kept and settings.configuration_file.exists():
         kept = configuration_elsewhere(settings, elsewhere) or {}
     kept = kept or configuration_of(settings)
@@ -341,23 +341,23 @@ def compared_parts(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configuration_elsewhere(settings: Settings, elsewhere: Path | None) -> dict[str, Any] | None:
-    """What the version began with, where the file of it is torn; None where nothing else says so.
+    """The configuration that the version began with, from other files than its torn one; None where no other has it.
 
     The start after a savepoint keeps it, else it is that of the savepoint itself, if that is of the same version, of the version's replay, or
     of its newest savepoint that is whole.
     """
-    begin = object_of(start_position.checkpoint_home(settings) / "begin.json")
-    replayed = object_of(replay_manifest.folder_of(settings) / replay_manifest.FILE)
-    for source in (begin, own_manifest(settings, settings.checkpoint("begin")), replayed):
+    begin = read_object(start_position.checkpoint_home(settings) / "begin.json")
+    replayed = read_object(replay_manifest.folder_of(settings) / replay_manifest.FILE)
+    for source in (begin, manifest_of_version(settings, settings.checkpoint("begin")), replayed):
         if source.get("configuration"):
             return dict(source["configuration"])
-    manifests = ((folder, own_manifest(settings, folder)) for folder in savepoints_in(settings, elsewhere))
+    manifests = ((folder, manifest_of_version(settings, folder)) for folder in savepoint_folders(settings, elsewhere))
     whole = [manifest for folder, manifest in manifests if manifest and not savepoint_format.verify(folder)]
     newest = max(whole, key=lambda manifest: datetime.fromisoformat(manifest["created_at"]), default=None)
     return None if newest is None else dict(newest["configuration"])
 
 
-def own_manifest(settings: Settings, folder: Path) -> dict[str, Any]:
+def manifest_of_version(settings: Settings, folder: Path) -> dict[str, Any]:
     """The manifest of a savepoint of the version; empty where it cannot be read, or is of another version."""
     try:
         found = savepoint_format.read_manifest(folder)
@@ -366,8 +366,8 @@ def own_manifest(settings: Settings, folder: Path) -> dict[str, Any]:
     return found if found.get("version") == settings.version else {}
 
 
-def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start | None:
-    """A savepoint as a start; None if it is damaged, or of another version or configuration."""
+def as_start(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start | None:
+    """The start after a savepoint; None if it is damaged, or of another version or configuration."""
     try:
         manifest = savepoint_format.read_manifest(folder)
         start_position.check_savepoint(settings, folder)
@@ -382,13 +382,13 @@ def usable(settings: Settings, folder: Path, wanted: Mapping[str, Any]) -> Start
         return None
 
 
-def choose(
+def choose_start(
     settings: Settings, log: LogState, starts: Sequence[Start], *, whole: bool
 ) -> tuple[Start | None, tuple[Loss, ...]]:
-    """The start that loses least, and what is lost. None: a savepoint of the checkpoints, which are `whole`, is the best."""
+    """Choose the start that loses least; returns it and its losses. None: best is a savepoint of the checkpoints as they are, if they are `whole`."""
     beginning = Start("the beginning", None, start_position.NO_WINDOW, 0)
     losses = [(start, lost_inputs(settings, log, start)) for start in (*starts, beginning)]
-    for outputs in (True, False):  # rather one from which all results are made again that the log has lost
+    for outputs in (True, False):  # first a start from which all lost results are made again
         for start, lost in losses[: len(starts) if not outputs else None]:
             if not lost and not (outputs and lost_outputs(settings, log, start)):
                 return start, ()
@@ -442,14 +442,14 @@ def lost_outputs(settings: Settings, log: LogState, start: Start) -> bool:
 
 
 def changes_from(log: LogState, start: Start) -> list[LogChange]:
-    """What has changed since a savepoint was taken. One that does not say where the topics ended is taken for what it may be."""
+    """The changes of the log since a savepoint was taken; all known changes for a savepoint that does not record where the topics ended."""
     if start.log:
         return list(log.since(start.log))
     return list(log.changes)
 
 
 def lost_now(settings: Settings, log: LogState, now: Start) -> tuple[Loss, ...]:
-    """What is lost where the version goes on from the state that it has: what it has not read, and its open windows."""
+    """The losses if the version goes on from its present state: records that it has not read, and those of open windows."""
     found = []
     for change in log.changes:
         if change.topic in inputs_of(settings):
@@ -464,7 +464,7 @@ def lost_now(settings: Settings, log: LogState, now: Start) -> tuple[Loss, ...]:
 
 
 def lost_after_reading(settings: Settings, changes: Sequence[LogChange]) -> tuple[Loss, ...]:
-    """Input records that had been read before the log lost them: results of their windows can no longer be the same."""
+    """Losses of input records that the version had read: results of their windows can no longer be reproduced."""
     return tuple(
         Loss(
             change.topic,
@@ -483,7 +483,7 @@ def lost_after_reading(settings: Settings, changes: Sequence[LogChange]) -> tupl
 def recover(
     settings: Settings, what: RecoveryPlan, take: TakeSavepoint, report: Report = silent, savepoint: str = "recovery"
 ) -> dict[str, Any]:
-    """Do what a plan says.
+    """Carry out a plan.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ def recover(
     ServiceUnavailable
         Kafka does not answer.
     """
-    names = {*checkpoints_of(settings), "extract", "detect", "correlate", "index"}
+    names = {*existing_checkpoints(settings), "extract", "detect", "correlate", "index"}
     aside = None
     with locks.only_here(settings, sorted(names)):
         if what.start is not None:
@@ -527,7 +527,7 @@ def recover(
         start = what.start
         folder = start.folder if start is not None else None
         if what.take:
-            folder = taken(settings, take, savepoint, report)
+            folder = take_savepoint(settings, take, savepoint, report)
         if what.take or start is not None:
             topics.create(settings)
             for loss in what.losses:  # before anything is moved: a recovery that is interrupted here records them again
@@ -559,8 +559,8 @@ def move_aside(settings: Settings, file: Path, configuration: Mapping[str, Any] 
     report(f"moved {file} to {moved}")
 
 
-def taken(settings: Settings, take: TakeSavepoint, name: str, report: Report) -> Path | None:
-    """A savepoint of the state as it is; None, for the beginning of the log, where the version has none yet."""
+def take_savepoint(settings: Settings, take: TakeSavepoint, name: str, report: Report) -> Path | None:
+    """Take a savepoint of the present state; returns its folder. None, to begin at the beginning of the log, if there is no state yet."""
     try:
         folder = take(settings, name)
     except NoStateYet as error:
@@ -571,7 +571,7 @@ def taken(settings: Settings, take: TakeSavepoint, name: str, report: Report) ->
 
 
 def configuration_to_restore(settings: Settings, folder: Path | None) -> dict[str, Any] | None:
-    """What the version began with, from its savepoint, where the file of it is gone."""
+    """The configuration that the version began with, from its savepoint, if the file of it is gone; None if it is not needed or not known."""
     if read_pinned(settings) is not None or folder is None:
         return None
     manifest = savepoint_format.read_manifest(folder)

@@ -1,7 +1,7 @@
-"""A bounded run over the log under a version of its own, in slices, with a manifest (`app.versions.replay_manifest`).
+"""A replay: a bounded run over the log under a version of its own, in slices, with a manifest (`app.versions.replay_manifest`).
 
-A run that was interrupted goes on after its last slice. One that is complete is run again without writing, and its digests
-are compared with those of the first time.
+A replay that was interrupted resumes after its last slice. A complete one is run again without writing, and its digests are compared with those
+of the first run.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from pipelines.state import savepoint_format
 from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
 from replay.slice_run import SliceContext, run_slice
-from replay.slices import RequestedRange, check_readable, complete_after, resolve, resolve_unrecorded, slices
+from replay.slices import RequestedRange, check_readable, complete_after, cut_into_slices, resolve, resolve_unrecorded
 
 SLICE_RECORDS = 20_000_000
 
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """How far a run is: slices and events done, up to which window the slice in hand goes (ms), and what it is doing."""
+    """How far a run is: slices `done` of `slices`, `events` read of `all_events`, the last window of the current slice (epoch ms), and its stage."""
 
     done: int
     slices: int
@@ -127,7 +127,7 @@ def plan(
     if reference is not None and kept is not None and reference.hash == kept.hash:
         reference = kept  # the same state under another name, such as the one that the run has kept
     if earlier is not None and earlier.asked == asked:
-        return asked_again(settings, savepoint, reference, earlier)
+        return repeat_plan(settings, savepoint, reference, earlier)
     if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
         requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
     if reference is not None:
@@ -149,11 +149,11 @@ def plan(
         topics=input_topics(settings),
         savepoint=reference,
         whole=whole,
-        slices=tuple(slices(settings, whole, slice_records)) if earlier is None else earlier.slices,
+        slices=tuple(cut_into_slices(settings, whole, slice_records)) if earlier is None else earlier.slices,
         quarantine=quarantine.read(settings, until).end,
         asked_ms=requested.asked_ms,
         asked=asked,
-        log=log_up_to(settings, whole) if earlier is None else earlier.log,
+        log=marks_up_to(settings, whole) if earlier is None else earlier.log,
         complete_after=covers if earlier is None else earlier.complete_after,
     )
     if earlier is not None:
@@ -164,7 +164,7 @@ def plan(
 
 
 def check_new(settings: Settings) -> None:
-    """Raise InputError where a replay's results would lie among those of jobs, or of another home."""
+    """Raise InputError where a replay would write into topics that hold results of live jobs, or of another home."""
     if start_position.jobs_with_checkpoint(settings):
         msg = (
             f"replay: version {settings.version} was made by `kappa run`, and results of a replay would lie among its own; wanted a new "
@@ -181,12 +181,12 @@ def check_new(settings: Settings) -> None:
         raise InputError(msg)
 
 
-def asked_again(
+def repeat_plan(
     settings: Settings, savepoint: Path | None, reference: SavepointReference | None, earlier: ReplayManifest
 ) -> ReplayPlan:
-    """The plan of a run that was started before with the same request: the range is not resolved again, as retention may have moved the log on.
+    """The plan of a run that was started before with the same request. Its range is kept: retention may have deleted records since it was resolved.
 
-    Raises InputError where configuration, savepoint or topics are others, and where the log does not hold what is still to be read.
+    Raises InputError where configuration, savepoint or topics differ, and where the log does not hold all records that are still to be read.
     """
     if earlier.asked is not None and earlier.asked["include_late"]:
         settings = with_lateness(settings, earlier.configuration["windowing"]["lateness_seconds"])
@@ -206,8 +206,8 @@ def asked_again(
     return ReplayPlan(settings, savepoint, again, earlier, unreadable)
 
 
-def log_up_to(settings: Settings, whole: Slice) -> LogMarks:
-    """What the topics of a range are, and where each partition ends in it."""
+def marks_up_to(settings: Settings, whole: Slice) -> LogMarks:
+    """The marks of the topics of a range: their ids, and where each partition ends in the range."""
     marks = log_marks.mark_now(settings)
     names = {topic for topic, _ in whole.ends} & marks.keys()
     return {
@@ -303,27 +303,27 @@ def replay(
         if replay_manifest.read(settings) != what.earlier:
             msg = f"replay: another process has replayed version {settings.version} meanwhile; look with `kappa replay list`, and try again"
             raise InputError(msg)
-        tidy(settings, manifest)
-        savepoint = kept_savepoint(settings, what.savepoint, new=what.earlier is None)
+        remove_old_state(settings, manifest)
+        savepoint = keep_savepoint(settings, what.savepoint, new=what.earlier is None)
         if manifest.complete:
             report(f"version {settings.version} is complete: running it again without writing")
-            context = context_of(spark, settings, manifest, partitions)
-            with in_our_words(settings):
-                check_again(dataclasses.replace(context, write=False), manifest, savepoint, on_progress)
+            context = make_context(spark, settings, manifest, partitions)
+            with explain_spark_errors(settings):
+                verify_complete_run(dataclasses.replace(context, write=False), manifest, savepoint, on_progress)
             return manifest.record() | {"same": True}
         if manifest.results:
             report(f"going on after slice {len(manifest.results)} of {len(manifest.slices)}")
         topics.create(settings)
         pin_configuration(settings)
         replay_manifest.write(settings, manifest)
-        context = context_of(spark, settings, manifest, partitions)
-        with in_our_words(settings):
+        context = make_context(spark, settings, manifest, partitions)
+        with explain_spark_errors(settings):
             return run_slices(context, manifest, savepoint, on_progress).record()
 
 
 @contextmanager
-def in_our_words(settings: Settings) -> Iterator[None]:
-    """Raise one line in place of Spark's traces where records were deleted meanwhile, Kafka does not answer, or a task raised an error of ours."""
+def explain_spark_errors(settings: Settings) -> Iterator[None]:
+    """Replace Spark's traces by a one-line error where records were deleted meanwhile, Kafka does not answer, or a task raised a KappaError."""
     try:
         yield
     except KappaError:
@@ -340,10 +340,10 @@ def in_our_words(settings: Settings) -> Iterator[None]:
         raise
 
 
-def context_of(
+def make_context(
     spark: SparkSession, settings: Settings, manifest: ReplayManifest, partitions: int | None
 ) -> SliceContext:
-    """What all slices of a run share. `partitions` as for `replay`."""
+    """The context that all slices of a run share. `partitions` as for `replay`."""
     workers = partitions or spark.sparkContext.defaultParallelism
     unread = quarantine.read(settings, manifest.quarantine).found
     return SliceContext(spark, settings, provenance_of(settings, manifest.configuration), workers, quarantine=unread)
@@ -352,23 +352,23 @@ def context_of(
 def run_slices(
     context: SliceContext, manifest: ReplayManifest, savepoint: Path | None, on_progress: OnProgress
 ) -> ReplayManifest:
-    """Run the slices that are not done, and keep the manifest after each; returns the complete one."""
+    """Run the slices that are not done, and write the manifest after each; returns the complete manifest."""
     folder = folder_of(context.settings)
     for number in range(len(manifest.results), len(manifest.slices)):
         before = folder / state_folder(number - 1) if number else savepoint
         after = folder / state_folder(number)
-        doing = reporter(manifest.slices, number, on_progress)
+        doing = progress_reporter(manifest.slices, number, on_progress)
         manifest = manifest.with_result(run_slice(context, manifest.slices[number], before, after, doing))
         replay_manifest.write(context.settings, manifest)
-        tidy(context.settings, manifest)
-    reporter(manifest.slices, len(manifest.slices), on_progress)("done")
+        remove_old_state(context.settings, manifest)
+    progress_reporter(manifest.slices, len(manifest.slices), on_progress)("done")
     return manifest
 
 
-def kept_savepoint(settings: Settings, savepoint: Path | None, *, new: bool) -> Path | None:
-    """Link the savepoint that a run begins from into the run's folder, as it is needed to go on; returns the folder there.
+def keep_savepoint(settings: Settings, savepoint: Path | None, *, new: bool) -> Path | None:
+    """Link the savepoint that a run begins from into the run's folder, so that the run can resume without it; returns the folder there.
 
-    A run that is not `new` keeps the one that it has.
+    A run that is not `new` keeps the savepoint that it has.
     """
     own = begin_folder(settings)
     if new:
@@ -383,8 +383,8 @@ def kept_savepoint(settings: Settings, savepoint: Path | None, *, new: bool) -> 
     return own
 
 
-def tidy(settings: Settings, manifest: ReplayManifest) -> None:
-    """Remove all state but that after the last slice that is done, and what a process that was killed has left beside it."""
+def remove_old_state(settings: Settings, manifest: ReplayManifest) -> None:
+    """Remove all state but that after the last slice that is done, and files of processes that were killed."""
     folder = folder_of(settings)
     kept = folder / state_folder(len(manifest.results) - 1)
     for left in (folder / "again", *(folder / "state").glob("*")):
@@ -392,7 +392,7 @@ def tidy(settings: Settings, manifest: ReplayManifest) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def check_again(
+def verify_complete_run(
     context: SliceContext, manifest: ReplayManifest, savepoint: Path | None, on_progress: OnProgress
 ) -> None:
     """Run a complete replay once more, writing nothing but scratch state. Raises DeterminismViolation where something differs."""
@@ -401,7 +401,7 @@ def check_again(
     try:
         for number, (part, first) in enumerate(zip(manifest.slices, manifest.results, strict=True)):
             before = scratch / f"{number - 1:04d}" if number else savepoint
-            doing = reporter(manifest.slices, number, on_progress)
+            doing = progress_reporter(manifest.slices, number, on_progress)
             found = run_slice(context, part, before, scratch / f"{number:04d}", doing)
             for kind, digest in first.digests.items():
                 if found.digests[kind] != digest:
@@ -414,11 +414,11 @@ def check_again(
                 shutil.rmtree(scratch / f"{number - 1:04d}", ignore_errors=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    reporter(manifest.slices, len(manifest.slices), on_progress)("done")
+    progress_reporter(manifest.slices, len(manifest.slices), on_progress)("done")
 
 
-def reporter(parts: tuple[Slice, ...], done: int, on_progress: OnProgress) -> Report:
-    """What reports the progress of a run of which so many slices are done."""
+def progress_reporter(parts: tuple[Slice, ...], done: int, on_progress: OnProgress) -> Report:
+    """A function that reports a stage of the slice after `done` slices to `on_progress`."""
     sizes = [part.events for part in parts]
     until = parts[min(done, len(parts) - 1)].until
     return lambda doing: on_progress(ReplayProgress(done, len(parts), sum(sizes[:done]), sum(sizes), until, doing))

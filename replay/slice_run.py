@@ -1,7 +1,7 @@
 """One slice of a bounded run: extract, detect and correlate over the records of some windows, written to a version's topics.
 
-The functions are those of the live jobs, over `read` instead of `readStream`. A slice begins with the state after the one
-before and ends with a savepoint, so it can be repeated on its own; what it has written by then is written again, the same.
+The functions are those of the live jobs, over bounded reads instead of streams. A slice begins with the savepoint of the slice before it and ends
+with one of its own, so it can be repeated by itself: it then writes the same records again.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def run_slice(
     report("extracting")
     topics, kafka = topic_names(context.settings), kafka_connection(context.settings)
     counts: dict[str, int] = {"events": part.events}
-    with scratch(after) as folder:
-        closed = kept(extracted(context, kafka, part, topics, with_rules=before is None), folder / "closed")
+    with scratch_folder(after) as folder:
+        closed = materialize(extract_slice(context, kafka, part, topics, with_rules=before is None), folder / "closed")
         windowing, limits = context.settings.windowing, context.settings.limits
         windows = extract.find_closed_windows(closed, windowing, limits)
         counts |= windows.refused
@@ -98,12 +98,12 @@ def run_slice(
         report("detecting")
         detector, ends = context.settings.detector, list(windows.ends)
         answers = detect_bounded(rows, ends, detector, version, shards, context.partitions, begin, topics["rules"])
-        answers = kept(answers, folder / "answers")
-        answered = published(answers, part)
+        answers = materialize(answers, folder / "answers")
+        answered = output_rows(answers, part)
         records = detect.output_records(answered, topics, context.settings.topics.partitions)
         report("correlating")
-        digests = digest_of(records, topics)
-        incidents, correlator = correlated(context, answered, before)
+        digests = digest_of_records(records, topics)
+        incidents, correlator = correlate_slice(context, answered, before)
         if context.write:
             report("writing")
             write_to_kafka(extract.refused_rows(closed, topics), kafka)
@@ -113,13 +113,13 @@ def run_slice(
         made = sum(part.after is None or end > part.after for end in windows.ends)
         counts |= {"windows": made, "incidents": len(incidents)}
         counts |= {kind: digests[kind]["records"] for kind in ("scores", "novelties")}
-        savepoint_writer.write(after, context.provenance, states(answers), correlator)
+        savepoint_writer.write(after, context.provenance, shard_states(answers), correlator)
     return SliceResult(counts, digests, round(time.monotonic() - began, 3))
 
 
 @contextmanager
-def scratch(after: Path) -> Iterator[Path]:
-    """A folder beside a slice's savepoint, for as long as the slice is made."""
+def scratch_folder(after: Path) -> Iterator[Path]:
+    """A folder for intermediate tables beside a slice's savepoint, which is removed at the end of the block."""
     folder = after.with_name(f"{after.name}.scratch")
     shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -128,30 +128,29 @@ def scratch(after: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def kept(frame: DataFrame, folder: Path) -> DataFrame:
-    """Compute a table once, into files. Of a persisted one, Spark would plan all that came before again for each use."""
+def materialize(frame: DataFrame, folder: Path) -> DataFrame:
+    """Compute a table once, into files; returns the table read from them. A persisted one would be planned again from its sources for each use."""
     frame.write.option("compression", "none").parquet(str(folder))
     return frame.sparkSession.read.schema(frame.schema).parquet(str(folder))
 
 
-def extracted(
+def extract_slice(
     context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str], *, with_rules: bool
 ) -> DataFrame:
-    """The output of `extract` for the slice's records, in the windows that `only` keeps."""
+    """The output of `extract` for the slice's records, in the windows that `keep_windows` keeps."""
     telemetry, logs, labels, changes, rules = (
         read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
     )
     unread = context.quarantine.for_job("extract", [topics[kind] for kind in INPUTS])
     own = context.settings
     closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits, rules)
-    return only(closed, part, with_rules=with_rules)
+    return keep_windows(closed, part, with_rules=with_rules)
 
 
-def only(closed: DataFrame, part: Slice, *, with_rules: bool = False) -> DataFrame:
-    """The windows of a slice: those beyond its edges are incomplete here, and complete in its neighbours.
+def keep_windows(closed: DataFrame, part: Slice, *, with_rules: bool = False) -> DataFrame:
+    """Keep the windows of a slice. Windows beyond its edges are incomplete here, and complete in the neighbouring slices.
 
-    `with_rules`: also rules of earlier windows, for a run that begins without a state. They hold until they end,
-    however old they are.
+    `with_rules` also keeps rules of earlier windows, for a run that begins without a state: a rule holds until it ends, however old it is.
     """
     # Spark would put the filter below the parser, and parse twice; it sees through neither this nor a cast.
     end = F.col("window_end") + F.floor(F.rand() * 0)
@@ -162,15 +161,15 @@ def only(closed: DataFrame, part: Slice, *, with_rules: bool = False) -> DataFra
     return closed.where(within)
 
 
-def published(answers: DataFrame, part: Slice) -> DataFrame:
-    """What `detect` answers in the windows of a slice, and its letters: windows before it are of rules alone."""
+def output_rows(answers: DataFrame, part: Slice) -> DataFrame:
+    """The output of `detect` for the windows of a slice, and its dead letters. Windows before the slice hold rules alone."""
     answered = answers.where(F.col("part").isNull())
     if part.after is None:
         return answered
     return answered.where(F.col("letter").isNotNull() | (F.col("window_end") > part.after))
 
 
-def states(answers: DataFrame) -> Iterator[ShardParts]:
+def shard_states(answers: DataFrame) -> Iterator[ShardParts]:
     """The state of every shard, in ascending order, a shard at a time."""
     rows = answers.where(F.col("part").isNotNull()).select("shard", "done", "part", "bytes")
     current: tuple[int, int, dict[str, bytes]] | None = None
@@ -184,10 +183,10 @@ def states(answers: DataFrame) -> Iterator[ShardParts]:
         yield ShardParts(*current)
 
 
-def correlated(
+def correlate_slice(
     context: SliceContext, answers: DataFrame, before: Path | None
 ) -> tuple[list[tuple[str, str]], CorrelatorState]:
-    """Incidents (id, value) of the episode events of a slice, and the correlator after them. Both are rare: on the driver."""
+    """Incident events (id, value) of a slice, and the correlator after it. Computed on the driver, because episode events are rare."""
     state = savepoint_format.correlator_start(str(before)) if before is not None else None
     buffer, correlator = correlate.load_state(state, context.settings.correlation)
     rows = answers.where(F.col("event").isNotNull() & ~detect.is_overflow())
@@ -207,38 +206,38 @@ def write_incidents(context: SliceContext, incidents: list[tuple[str, str]], top
     )
 
 
-def digest_of(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
+def digest_of_records(records: DataFrame, topics: Mapping[str, str]) -> dict[str, Any]:
     """Number and digest of the values of `scores` and `novelties`, without watermark messages; their order does not matter."""
     value = F.col("value")
     record_kind = F.get_json_object(value.cast("string"), "$.record")
     watermark = (F.col("topic") == topics["novelties"]) & (record_kind == WatermarkMessage.KIND)
-    found = records.where(~watermark).groupBy("topic").agg(F.count(F.lit(1)).alias("n"), *sums(value)).collect()
+    found = records.where(~watermark).groupBy("topic").agg(F.count(F.lit(1)).alias("n"), *hash_sums(value)).collect()
     by_topic = {row.topic: row for row in found}
     answer = {}
     for kind in ("scores", "novelties"):
         row = by_topic.get(topics[kind])
-        answer[kind] = {"records": row.n if row else 0, "digest": shown(row)}
+        answer[kind] = {"records": row.n if row else 0, "digest": digest_text(row)}
     return answer
 
 
 def digest_of_texts(context: SliceContext, values: list[str]) -> dict[str, Any]:
-    """As `digest_of`, of a list of texts."""
+    """As `digest_of_records`, of a list of texts."""
     frame = context.spark.createDataFrame([(value,) for value in values], "value string")
-    row = frame.agg(F.count(F.lit(1)).alias("n"), *sums(F.col("value").cast("binary"))).first()
+    row = frame.agg(F.count(F.lit(1)).alias("n"), *hash_sums(F.col("value").cast("binary"))).first()
     if row is None:
         msg = "an aggregate without groups has no row"
         raise DeterminismViolation(msg)
-    return {"records": row.n, "digest": shown(row)}
+    return {"records": row.n, "digest": digest_text(row)}
 
 
-def sums(value: Any) -> list[Any]:
+def hash_sums(value: Any) -> list[Any]:
     """Two sums of 64-bit hashes: they depend on what was summed and how often, not on the order."""
     number = F.xxhash64(value).cast("decimal(38,0)")
     other = F.xxhash64(value, F.lit("kappa")).cast("decimal(38,0)")
     return [F.sum(number).alias("one"), F.sum(other).alias("other")]
 
 
-def shown(row: Any) -> str:
+def digest_text(row: Any) -> str:
     """Two sums as one hexadecimal digest."""
     one, other = (int(row.one or 0), int(row.other or 0)) if row else (0, 0)
     return f"{one % 2**64:016x}{other % 2**64:016x}"

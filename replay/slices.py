@@ -94,7 +94,7 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
         # With the record that closes the last window, where the range ends before the log.
         if requested.to_offsets is None:
             ends = {key: min(end + 1, ranges[key].ends) for key, end in ends.items()}
-        until = closed_until(windowing, consumer, begins, ends, ranges)
+        until = last_closed_window(windowing, consumer, begins, ends, ranges)
     if requested.to_ms is not None:
         until = min(until, next_window_end(windowing, requested.to_ms))
     if requested.from_ms is not None and until <= requested.from_ms:
@@ -107,20 +107,20 @@ def resolve(settings: Settings, requested: RequestedRange) -> Slice:
 
 
 def resolve_unrecorded(settings: Settings, requested: RequestedRange, earlier: ReplayManifest) -> Slice:
-    """As `resolve`, to go on with a run whose manifest does not say what was asked for: from the beginning that it has, if that may be the one.
+    """As `resolve`, to resume a run whose manifest does not record the request: with the run's own beginning, if the request can have led to it.
 
-    Raises InputError as `resolve` does, of the records that are still to be read.
+    Raises InputError as `resolve` does, about the records that are still to be read.
     """
     whole, rest = earlier.whole, earlier.left
     with open_consumer(settings) as consumer:
         ranges = offset_ranges(consumer, input_partitions(settings))
-    if requested.from_ms != whole.after or not began_there(requested, whole.begins, ranges):
+    if requested.from_ms != whole.after or not may_have_begun_at(requested, whole.begins, ranges):
         return resolve(settings, requested)
     found = resolve(settings, dataclasses.replace(requested, from_ms=None, from_offsets=rest.begins))
     return dataclasses.replace(found, after=whole.after, begins=whole.begins)
 
 
-def began_there(requested: RequestedRange, begins: Offsets, ranges: Mapping[Partition, OffsetRange]) -> bool:
+def may_have_begun_at(requested: RequestedRange, begins: Offsets, ranges: Mapping[Partition, OffsetRange]) -> bool:
     """Whether a request may have begun at these offsets: at those that it names, or where the log began, which may have moved on since."""
     if requested.from_ms is not None:
         return True  # a time is resolved to the same offsets as long as the log holds them
@@ -219,14 +219,14 @@ def check_order(begins: Offsets, ends: Offsets, ranges: Mapping[Partition, Offse
         raise InputError(msg)
 
 
-def closed_until(
+def last_closed_window(
     windowing: WindowingConfig,
     consumer: KafkaConsumer,
     begins: Offsets,
     ends: Offsets,
     ranges: Mapping[Partition, OffsetRange],
 ) -> int:
-    """The last window end that the watermark has passed after all of it is read, as in a live run."""
+    """The last window end that the watermark passes when all records between the offsets are read, as in a live run."""
     silent = sorted(key for key, held in ranges.items() if max(begins[key], held.begins) >= ends[key])
     if silent:
         topic, partition = silent[0]
@@ -249,7 +249,7 @@ def closed_until(
 
 
 def complete_after(settings: Settings, begins: Offsets) -> int | None:
-    """The end of the last window that may lack records, where reading begins at these offsets (epoch ms); None where none does.
+    """The end of the last window that may lack records (epoch ms), where reading begins at these offsets; None where no window does.
 
     Records before an offset were appended by the time of the record at it, and may be as early as the skew allows. Where that record is gone,
     the first one that the log holds counts. Raises InputError where there is none.
@@ -285,32 +285,32 @@ def begins_apart(settings: Settings, whole: Slice) -> int:
     return max(first, default=0) - min(first, default=0)
 
 
-def slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
+def cut_into_slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:
     """Cut a run into slices of about `records` records, each of which can be repeated on its own."""
     windowing = settings.windowing
     with open_consumer(settings) as consumer:
         ranges = {key: OffsetRange(0, end) for key, end in whole.ends.items()}
-        start = whole.after if whole.after is not None else earliest(windowing, consumer, whole)
+        start = whole.after if whole.after is not None else first_window_before(windowing, consumer, whole)
         find = partial(offsets_at_time, consumer, ranges)
-        cuts = halved(windowing, find, whole, (start, whole.until), records)
-        return pieces(windowing, find, whole, cuts)
+        cuts = find_cuts(windowing, find, whole, (start, whole.until), records)
+        return slices_at(windowing, find, whole, cuts)
 
 
-def pieces(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[int]) -> list[Slice]:
-    """The whole, cut at window ends."""
+def slices_at(windowing: WindowingConfig, find: Find, whole: Slice, cuts: Sequence[int]) -> list[Slice]:
+    """A run cut into slices at these window ends."""
     begins, ends = [whole.after, *cuts], [*cuts, whole.until]
-    return [piece(windowing, find, whole, after, until) for after, until in zip(begins, ends, strict=True)]
+    return [slice_between(windowing, find, whole, after, until) for after, until in zip(begins, ends, strict=True)]
 
 
-def earliest(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:
-    """About the first window: the end of one before the first append time that is read."""
+def first_window_before(windowing: WindowingConfig, consumer: KafkaConsumer, whole: Slice) -> int:
+    """The end of a window before all records that are read: that of the first append time, minus the lateness."""
     parts = [TopicPartition(*key) for key in sorted(whole.begins) if whole.begins[key] < whole.ends[key]]
     first = first_timestamps(consumer, parts, {part: whole.begins[part.topic, part.partition] for part in parts})
     return last_window_end(windowing, min(first.values()) - windowing.lateness_seconds * MILLIS)
 
 
-def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
-    """The slice of the windows after a time and up to another one, with the records that they are made of."""
+def slice_between(windowing: WindowingConfig, find: Find, whole: Slice, after: int | None, until: int) -> Slice:
+    """The slice of the windows after `after` and up to `until` (epoch ms; None: from the beginning), with the offsets that it reads."""
     begins, ends = dict(whole.begins), dict(whole.ends)
     if after is not None and after != whole.after:
         found = find(after - windowing.skew_seconds * MILLIS)
@@ -321,21 +321,21 @@ def piece(windowing: WindowingConfig, find: Find, whole: Slice, after: int | Non
     return Slice(after, until, begins, ends)
 
 
-def halved(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int, int], records: int) -> list[int]:
-    """Window ends at which to cut: halves until a piece has few enough records, or would be too short to be worth it."""
+def find_cuts(windowing: WindowingConfig, find: Find, whole: Slice, span: tuple[int, int], records: int) -> list[int]:
+    """Window ends at which to cut a span: it is halved until a piece has at most `records` records, or would be too short."""
     start, stop = span
     least = max(
         LEAST_LENGTH * (windowing.skew_seconds + windowing.watermark_delay_seconds),
         LEAST_WINDOWS * windowing.window_seconds,
     )
     middle = last_window_end(windowing, (start + stop) // 2)
-    if stop - start < 2 * least * MILLIS or piece(windowing, find, whole, start, stop).events <= records:
+    if stop - start < 2 * least * MILLIS or slice_between(windowing, find, whole, start, stop).events <= records:
         return []
-    left = halved(windowing, find, whole, (start, middle), records)
-    return [*left, middle, *halved(windowing, find, whole, (middle, stop), records)]
+    left = find_cuts(windowing, find, whole, (start, middle), records)
+    return [*left, middle, *find_cuts(windowing, find, whole, (middle, stop), records)]
 
 
-def offsets_given(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:
+def parse_offsets(settings: Settings, given: Mapping[str, Any], option: str) -> Offsets:
     """Offsets from JSON such as `{"telemetry": {"0": 12}}`, by kind or by the name of the topic. Raises InputError."""
     names = list(input_topics(settings).values())
     found: Offsets = {}

@@ -1,4 +1,4 @@
-"""What `kappa replay` does: resolves the range, runs it, and writes documents of the results to Elasticsearch."""
+"""`kappa replay`: resolves the range, runs it, and indexes the results in Elasticsearch."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class ReplayRequest:
     index: bool = True
 
 
-def planned(settings: Settings, request: ReplayRequest, report: Report = silent) -> ReplayPlan:
-    """What would be run. Changes nothing; starts Spark only for `include_late`. Raises InputError for what cannot be run."""
+def make_plan(settings: Settings, request: ReplayRequest, report: Report = silent) -> ReplayPlan:
+    """Resolve a request to a plan. Changes nothing; starts Spark only for `include_late`. Raises InputError for what cannot be run."""
     if request.include_late:
         with own_session(settings, "kappa-replay", report) as spark:
-            lateness = partial(input_lateness.largest, spark, settings)
+            lateness = partial(input_lateness.largest_lateness, spark, settings)
             found = run.plan(settings, request.range, request.savepoint, lateness=lateness)
         report(f"late records are up to {found.settings.windowing.lateness_seconds} s late")
     else:
@@ -105,7 +105,7 @@ def start(
     with ExitStack() as ending:
         if request.include_late:  # one session for the plan and for the run
             ending.enter_context(own_session(settings, "kappa-replay", report))
-        what = planned(settings, request, report)
+        what = make_plan(settings, request, report)
         spark = ending.enter_context(own_session(what.settings, "kappa-replay", report))
         if request.partitions is not None:
             spark.conf.set("spark.sql.shuffle.partitions", str(request.partitions))

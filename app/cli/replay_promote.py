@@ -59,7 +59,7 @@ def done(what: PromotionPlan, dry_run: bool, by: str | None, as_json: bool) -> N
     from replay import promote as promotion  # loads Spark
 
     if dry_run:
-        made = promotion.shown(what)
+        made = promotion.dry_run_record(what)
     else:
         with stopped_by_signals() as stopping, progress() as on_progress:
             named = replace(what, by=by or user_name())

@@ -24,8 +24,8 @@ from pipelines.windowing import MILLIS
 from replay import from_manifest
 from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
-from replay.slices import RequestedRange, next_window_end, offsets_given
-from replay.start import ReplayRequest, planned, start
+from replay.slices import RequestedRange, next_window_end, parse_offsets
+from replay.start import ReplayRequest, make_plan, start
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}  # seconds
 
@@ -94,7 +94,7 @@ def check_given(given: Mapping[str, str | None]) -> None:
 
 def dry(settings: Settings, request: ReplayRequest) -> dict[str, Any]:
     """What would be read."""
-    whole = planned(settings, request, report).whole
+    whole = make_plan(settings, request, report).whole
     return {"version": settings.version, "dry_run": True, "events": whole.events, **whole.record()}
 
 
@@ -102,11 +102,11 @@ def requested(settings: Settings, given: Mapping[str, str | None]) -> tuple[Sett
     """The options as a request, and the settings; with `--manifest` both are those of the earlier run."""
     if given["manifest"] is not None:
         file = Path(given["manifest"])
-        settings, earlier = from_manifest.parsed(settings, file, read_json("--manifest", given["manifest"]))
+        settings, earlier = from_manifest.read_request(settings, file, read_json("--manifest", given["manifest"]))
         whole = dataclasses.replace(
-            from_manifest.range_of(settings, earlier.whole), quarantine_until=earlier.quarantine
+            from_manifest.requested_range(settings, earlier.whole), quarantine_until=earlier.quarantine
         )
-        return settings, ReplayRequest(whole, from_manifest.savepoint_of(settings, earlier))
+        return settings, ReplayRequest(whole, from_manifest.starting_savepoint(settings, earlier))
     begin = None if given["savepoint"] is None else from_manifest.savepoint_named(settings, given["savepoint"])
     return settings, ReplayRequest(range_given(settings, given), begin)
 
@@ -118,7 +118,7 @@ def range_given(settings: Settings, given: Mapping[str, str | None]) -> Requeste
     from_offsets, to_offsets = (
         None
         if (text := given[name]) is None
-        else offsets_given(settings, read_json(option(name), text), f"replay: {option(name)}")
+        else parse_offsets(settings, read_json(option(name), text), f"replay: {option(name)}")
         for name in ("from_offsets", "to_offsets")
     )
     from_time, to_time = (

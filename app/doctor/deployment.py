@@ -36,7 +36,7 @@ def checkpoints(settings: Settings) -> list[Finding]:
         if not problems:
             return [ok("checkpoints", "whole; the log is the one that was read")]
     except (ServiceUnavailable, SettingsError):  # of a file of certificates, which is found by the check of Kafka
-        jobs = recovery.checkpoints_of(settings)
+        jobs = recovery.existing_checkpoints(settings)
         problems = [found.found for path in jobs.values() if (found := checkpoint_damage.damage_of(path))]
         problems += [f"{file} cannot be read" for file in recovery.unreadable_files(settings)]
         if not problems:
@@ -55,7 +55,7 @@ def violation(settings: Settings) -> list[Finding]:
 
 def savepoints(settings: Settings) -> list[Finding]:
     """How old the newest savepoint of the version is."""
-    if not recovery.checkpoints_of(settings):
+    if not recovery.existing_checkpoints(settings):
         return [ok("savepoints", "the version has not begun")]
     now = wall_clock()
     taken = [

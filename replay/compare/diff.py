@@ -26,7 +26,7 @@ from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay.compare import ground_truth as truths
 from replay.compare.ground_truth import Truth
-from replay.compare.version_results import VersionResults, announced, deleted_until, read
+from replay.compare.version_results import VersionResults, closed_windows, incomplete_until, read
 
 RequestedWindows = tuple[int | None, int | None]
 
@@ -134,7 +134,7 @@ def common_windows(
     Returns `from`, `to` (ends, epoch ms), how many are `compared`, how many of each side lie outside. Raises InputError
     where there is none.
     """
-    watermarks = _sides(announced(left), announced(right)).persist(StorageLevel.MEMORY_AND_DISK)
+    watermarks = _sides(closed_windows(left), closed_windows(right)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         whole = F.when(F.col("whole"), F.col("watermark"))
         bounds = watermarks.groupBy("side").agg(F.min(whole), F.max(whole)).collect()
@@ -143,7 +143,7 @@ def common_windows(
             if side not in spans:
                 msg = f"version {results.version!r} has no window that all its shards have closed; run its jobs first"
                 raise InputError(msg)
-        kept = [until + 1 for until in (deleted_until(left), deleted_until(right)) if until is not None]
+        kept = [until + 1 for until in (incomplete_until(left), incomplete_until(right)) if until is not None]
         first = max([*(span[0] for span in spans.values()), *kept, *([] if windows[0] is None else [windows[0]])])
         last = min([*(span[1] for span in spans.values()), *([] if windows[1] is None else [windows[1]])])
         inside = F.col("watermark").between(first, last)
@@ -334,7 +334,7 @@ def _judged(results: VersionResults, truth: Truth, delay: int, windows: tuple[in
         read = [truths.finding(row["text"]) for row in rows.where(F.col("end").between(*windows)).collect()]
         found.append([one for one in read if one is not None])
         unreadable += read.count(None) + rows.where(F.col("end").isNull()).count()
-    return truths.counts(truth, found[0], found[1], delay, windows) | {"unreadable": unreadable}
+    return truths.compare_with_truth(truth, found[0], found[1], delay, windows) | {"unreadable": unreadable}
 
 
 def _delay(settings: Settings, version: str) -> int:

@@ -96,7 +96,7 @@ def finding(text: str) -> Mapping[str, Any] | None:
     return found if _is_names(names) and _is_names(hosts) else None
 
 
-def counts(
+def compare_with_truth(
     truth: Truth,
     events: Iterable[Mapping[str, Any]],
     incidents: Iterable[Mapping[str, Any]],

@@ -70,7 +70,7 @@ def read(spark: SparkSession, settings: Settings, version: str) -> VersionResult
     extents = offsets_of(settings, version)
     own = settings.model_copy(update={"version": version})
     kafka = kafka_connection(settings)
-    frames = {kind: _bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in READ_ORDER}
+    frames = {kind: _read_bounded(spark, kafka, own.topic(kind), extents[kind]) for kind in READ_ORDER}
     gone = {kind: tuple(p for p, (first, _) in extents[kind].items() if first > 0) for kind in READ_ORDER}
     return VersionResults(
         version, **frames, deleted={kind: partitions for kind, partitions in gone.items() if partitions}
@@ -88,7 +88,7 @@ def offsets_of(settings: Settings, version: str) -> dict[str, OffsetsByPartition
             known = ", ".join(versions(settings, there)) or "none"
             msg = f"no version {version!r}: there is no topic {missing[0]}; versions with results: {known}"
             raise InputError(msg)
-        return {kind: _extent(client, own.topic(kind)) for kind in READ_ORDER}
+        return {kind: _offset_extents(client, own.topic(kind)) for kind in READ_ORDER}
     finally:
         client.close()
 
@@ -100,8 +100,8 @@ def versions(settings: Settings, there: list[str]) -> list[str]:
     return (["live"] if plain in there else []) + named
 
 
-def _extent(client: KafkaAdminClient, topic: str) -> dict[int, tuple[int, int]]:
-    """First offset and the one after the last, by partition."""
+def _offset_extents(client: KafkaAdminClient, topic: str) -> dict[int, tuple[int, int]]:
+    """The first offset, and the one after the last, by partition."""
     count = len(client.describe_topics([topic])[0]["partitions"])
     parts = [TopicPartition(topic, p) for p in range(count)]
     first = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
@@ -109,7 +109,7 @@ def _extent(client: KafkaAdminClient, topic: str) -> dict[int, tuple[int, int]]:
     return {part.partition: (first[part].offset, last[part].offset) for part in parts}
 
 
-def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: OffsetsByPartition) -> DataFrame:
+def _read_bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: OffsetsByPartition) -> DataFrame:
     options = {
         "assign": json.dumps({topic: list(extent)}),
         "startingOffsets": json.dumps({topic: {str(p): first for p, (first, _) in extent.items()}}),
@@ -119,8 +119,8 @@ def _bounded(spark: SparkSession, kafka: Kafka, topic: str, extent: OffsetsByPar
     return loaded.select("partition", "timestamp", "value")
 
 
-def announced(results: VersionResults) -> DataFrame:
-    """The windows that a version has closed: `watermark`, and whether all shards did (`whole`)."""
+def closed_windows(results: VersionResults) -> DataFrame:
+    """The windows that a version has closed: `watermark`, and whether all shards have closed it (`whole`)."""
     text = F.col("value").cast("string")
     watermarks = (
         results.novelties.select(F.from_json(text, WATERMARK).alias("t"))
@@ -130,12 +130,12 @@ def announced(results: VersionResults) -> DataFrame:
     return watermarks.groupBy("watermark").agg((F.size(F.collect_set("shard")) >= F.max("shards")).alias("whole"))
 
 
-def deleted_until(results: VersionResults) -> int | None:
-    """The last window of which retention may have deleted something, None for none.
+def incomplete_until(results: VersionResults) -> int | None:
+    """The last window that may lack records, because retention has deleted them; None for none.
 
     Topics of results are stamped by the broker, so a partition still has all that was appended after its first record.
     """
-    began = {kind: _began(results, kind) for kind in results.deleted}
+    began = {kind: _first_append_times(results, kind) for kind in results.deleted}
     known = [at for times in began.values() for at in times]
     # Incidents are rare: that a partition has none left says nothing. Scores and watermark messages are in every window.
     emptied = any(len(began[kind]) < len(results.deleted[kind]) for kind in began if kind != "incidents")
@@ -147,7 +147,7 @@ def deleted_until(results: VersionResults) -> int | None:
     return row[0] if row else None
 
 
-def _began(results: VersionResults, kind: str) -> list[int]:
+def _first_append_times(results: VersionResults, kind: str) -> list[int]:
     """The append time of the first record that each cut partition still has, epoch ms; an empty partition has none."""
     cut = results.deleted[kind]
     first = F.unix_millis(F.min("timestamp"))

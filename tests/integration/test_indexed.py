@@ -17,7 +17,7 @@ from app.kafka import topics
 from app.kafka.connection import client_options
 from pipelines.windowing import WindowingConfig
 from replay import indexed
-from replay.indexed import Indexed
+from replay.indexed import IndexedWatermark
 
 pytestmark = [pytest.mark.stack]
 
@@ -91,48 +91,48 @@ def consumer(version: Version) -> Iterator[KafkaConsumer]:
 
 
 def test_a_tick_counts_when_every_job_has_committed_it(version: Version, consumer: KafkaConsumer) -> None:
-    look = Indexed(version.settings, consumer)
-    assert look.look() is None
+    look = IndexedWatermark(version.settings, consumer)
+    assert look.poll() is None
     version.watermark(10 * SECOND)
     version.commit("correlate", "novelties")
-    assert look.look() is None, "extract has committed nothing"
+    assert look.poll() is None, "extract has committed nothing"
     version.commit("extract", watermark=10 * SECOND + 400)
     version.append("incidents", 1, {"id": "a"})
-    assert look.look() is None, "index has committed nothing"
-    assert look.left() == SHARDS + 1
+    assert look.poll() is None, "index has committed nothing"
+    assert look.unindexed() == SHARDS + 1
     version.index()
-    assert look.look() == 10 * SECOND
+    assert look.poll() == 10 * SECOND
 
 
 def test_a_tick_waits_for_the_last_shard_and_for_extract(version: Version, consumer: KafkaConsumer) -> None:
-    look = Indexed(version.settings, consumer)
+    look = IndexedWatermark(version.settings, consumer)
     version.watermark(10 * SECOND)
     version.watermark(20 * SECOND, range(3))
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=15 * SECOND)
     version.index()
-    assert look.look() == 10 * SECOND, "a shard has not spoken for the second window"
+    assert look.poll() == 10 * SECOND, "a shard has not spoken for the second window"
     version.watermark(20 * SECOND, range(3, SHARDS))
     version.index()
-    assert look.look() == 10 * SECOND, "correlate has not read the last shard's watermark"
+    assert look.poll() == 10 * SECOND, "correlate has not read the last shard's watermark"
     version.commit("correlate", "novelties")
-    assert look.look() == 15 * SECOND, "extract may still write refused records of later windows"
+    assert look.poll() == 15 * SECOND, "extract may still write refused records of later windows"
     version.commit("extract", watermark=30 * SECOND)
-    assert look.look() == 20 * SECOND
+    assert look.poll() == 20 * SECOND
 
 
 def test_what_was_written_until_then_must_be_indexed(version: Version, consumer: KafkaConsumer) -> None:
-    look = Indexed(version.settings, consumer)
+    look = IndexedWatermark(version.settings, consumer)
     version.watermark(10 * SECOND)
     version.commit("correlate", "novelties")
     version.commit("extract", watermark=10 * SECOND)
     version.append("late", 0, {"any": 1})
-    assert look.look() is None
+    assert look.poll() is None
     version.append("incidents", 0, {"id": "later"})  # not there when the watermark was seen: need not be indexed for it
     topic = version.settings.topic("incidents")
     version.written[topic, 0] -= 1
     version.index()
-    assert look.look() == 10 * SECOND
+    assert look.poll() == 10 * SECOND
 
 
 def test_watermarks_are_found_behind_any_number_of_events(

@@ -38,7 +38,7 @@ from app.versions.pinned_configuration import with_pinned_models
 from app.versions.serving import Serving, TimeRange
 from models.records.index_names import alias_of
 from replay import promote
-from replay.indexed import Indexed
+from replay.indexed import IndexedWatermark
 
 pytestmark = [pytest.mark.long, pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(1_800)]
 
@@ -156,7 +156,7 @@ class PromotionHome:
         self.file = settings_file(folder, servers, "live", "spike_nats = 20.7")
         self.other = settings_file(folder, servers, "v2", "spike_nats = 15.0")
         self.settings = load(self.file)
-        self.seen: dict[str, Indexed] = {}
+        self.seen: dict[str, IndexedWatermark] = {}
         self.consumer = KafkaConsumer(**client_options(self.settings))
 
     def version(self, name: str) -> Settings:
@@ -174,8 +174,8 @@ class PromotionHome:
     def indexed(self, name: str) -> int:
         """The last watermark up to which a version is in Elasticsearch; -1 before there is one."""
         if name not in self.seen:
-            self.seen[name] = Indexed(self.version(name), self.consumer)
-        return self.seen[name].look() or -1
+            self.seen[name] = IndexedWatermark(self.version(name), self.consumer)
+        return self.seen[name].poll() or -1
 
     def reaches(self, name: str, watermark: int) -> Callable[[], bool]:
         return lambda: self.indexed(name) >= watermark
@@ -241,7 +241,7 @@ def test_a_version_serves_where_live_never_ran_though_the_promotion_was_killed(
             raise KilledHereError(settings.version)
 
         with monkeypatch.context() as patch, pytest.raises(KilledHereError):
-            patch.setattr(promote, "follow", killed)
+            patch.setattr(promote, "set_aliases", killed)
             promote.take_over(what, threading.Event())
         served = serving.read(deployment.settings.home)
         assert served.version == "v2" and not served.aliased, "the interval is written before the aliases are set"

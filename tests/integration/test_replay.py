@@ -152,7 +152,7 @@ def test_a_complete_replay_run_again_says_that_its_bytes_are_the_same(spark: Spa
 @pytest.mark.long
 def test_late_records_that_are_let_in_count_as_if_they_had_been_in_time(spark: SparkSession, live: Settings) -> None:
     patient = named(live, "patient")
-    seconds = input_lateness.largest(spark, patient, run.plan(patient, WHOLE, None).whole)
+    seconds = input_lateness.largest_lateness(spark, patient, run.plan(patient, WHOLE, None).whole)
     assert seconds > patient.windowing.lateness_seconds
     patient = patient.model_copy(update={"windowing": dataclasses.replace(patient.windowing, lateness_seconds=seconds)})
     made = run.replay(spark, run.plan(patient, WHOLE, None))

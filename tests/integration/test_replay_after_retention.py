@@ -25,7 +25,7 @@ from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SliceResu
 from pipelines.errors import InputError
 from replay import run
 from replay.slices import RequestedRange
-from replay.start import ReplayRequest, planned
+from replay.start import ReplayRequest, make_plan
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -183,16 +183,16 @@ def test_it_is_refused_where_records_of_an_unfinished_slice_are_deleted(interrup
 def test_where_only_documents_are_left_to_write_nothing_of_the_input_is_needed(interrupted: Settings) -> None:
     whole = kept(interrupted)
     complete = altered(interrupted, results=(RESULT,) * len(whole.slices))
-    what = planned(interrupted, ReplayRequest(asked(interrupted)))
+    what = make_plan(interrupted, ReplayRequest(asked(interrupted)))
     reported: list[str] = []
     spark: Any = None  # it is not asked for anything
     assert run.replay(spark, what, report=reported.append) == complete.record()
     assert len(reported) == 1 and "cannot be run again to compare: the log no longer reaches back" in reported[0]
     with pytest.raises(InputError, match="the log no longer reaches back"):
-        planned(interrupted, ReplayRequest(asked(interrupted), index=False))
+        make_plan(interrupted, ReplayRequest(asked(interrupted), index=False))
     altered(interrupted, indexed=True)
     with pytest.raises(InputError, match="the log no longer reaches back"):
-        planned(interrupted, ReplayRequest(asked(interrupted)))
+        make_plan(interrupted, ReplayRequest(asked(interrupted)))
 
 
 @pytest.mark.spark

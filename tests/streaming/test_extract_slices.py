@@ -15,8 +15,8 @@ from app.kafka.partitions import Offsets
 from app.versions.replay_manifest import Slice
 from pipelines.jobs import extract
 from pipelines.windowing import WindowingConfig
-from replay.slice_run import only
-from replay.slices import pieces
+from replay.slice_run import keep_windows
+from replay.slices import slices_at
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +79,7 @@ def closed_in(spark: SparkSession, log: Log, part: Slice, partitions: int) -> li
         frame(spark, [r for key, rs in log.items() if key[0] == topic for r in cut(key, rs, part)], partitions)
         for topic in ("telemetry", "logs")
     )
-    closed = only(extract.closed_windows(telemetry, logs, WINDOWING), part)
+    closed = keep_windows(extract.closed_windows(telemetry, logs, WINDOWING), part)
     return [tuple(map(repr, row)) for row in closed.select(*sorted(closed.columns)).collect()]
 
 
@@ -97,7 +97,7 @@ def test_slices_of_any_cut_say_what_one_slice_says(spark: SparkSession, seed: in
     wanted = closed_in(spark, log, whole, 3)
     assert len(wanted) > 200
     cuts = sorted({NOON_MS + 10_000 * chance.randrange(1, SECONDS // 10 - 4) for _ in range(seed)})
-    parts = pieces(WINDOWING, lambda at_ms: first_at(log, at_ms), whole, cuts)
+    parts = slices_at(WINDOWING, lambda at_ms: first_at(log, at_ms), whole, cuts)
     assert len(parts) == len(cuts) + 1
     found = [row for part in parts for row in closed_in(spark, log, part, chance.randint(1, 5))]
     assert sorted(found) == sorted(wanted)

@@ -15,7 +15,7 @@ from models.records.records import QuarantinedRecord
 from pipelines.inputs import log_lines
 from pipelines.jobs import extract
 from pipelines.quarantine import NO_QUARANTINE, Quarantine
-from replay.input_lateness import most_late
+from replay.input_lateness import latest_in
 
 pytestmark = pytest.mark.spark
 
@@ -111,4 +111,4 @@ def test_the_lateness_of_a_range_is_found_without_what_is_in_quarantine(spark: S
     after = int(at(-100).timestamp() * 1000)
     for listed, late in ((logs[:1], 92_000), (logs[2:], 42_000), (logs, 0)):
         unread = Quarantine(tuple(map(entry, listed)))
-        assert most_late(log_lines, frame(spark, logs), unread, after, 15) == late
+        assert latest_in(log_lines, frame(spark, logs), unread, after, 15) == late

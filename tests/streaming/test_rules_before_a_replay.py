@@ -14,7 +14,7 @@ from app.versions.replay_manifest import Slice
 from models.core.parameters import DetectorParameters
 from pipelines.jobs import detect, extract
 from pipelines.jobs.detect_bounded import detect_bounded
-from replay.slice_run import only, published
+from replay.slice_run import keep_windows, output_rows
 
 pytestmark = pytest.mark.spark
 
@@ -33,11 +33,11 @@ def answered(spark: SparkSession, *, with_rules: bool) -> DataFrame:
     closed = extract.closed_windows(
         frame(spark, telemetry), frame(spark, []), WINDOWING, rules=frame(spark, rules, partitions=1)
     )
-    found = only(closed, PART, with_rules=with_rules).persist()
+    found = keep_windows(closed, PART, with_rules=with_rules).persist()
     windows = extract.find_closed_windows(found, WINDOWING)
     rows = extract.statistics_rows(found, windows, WINDOWING)
     answers = detect_bounded(rows, windows.ends, DetectorParameters(), "again", WINDOWING.shards, 2)
-    return published(answers, PART).persist()
+    return output_rows(answers, PART).persist()
 
 
 @pytest.mark.parametrize(("with_rules", "kinds", "letters"), [(True, {"planned"}, 1), (False, {"warming"}, 0)])

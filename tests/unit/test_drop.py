@@ -67,7 +67,7 @@ def test_a_version_of_which_not_all_could_be_dropped_is_dropped_by_the_same_comm
     with monkeypatch.context() as refusing:
         refusing.setattr(drop, "drop_version", refuse)
         with pytest.raises(ServiceUnavailable):
-            drop.remove(there, kafka, elastic, "v2")
+            drop.delete_resources(there, kafka, elastic, "v2")
     assert kafka.deleted == [], "records stay as long as there are documents of them"
     assert replay_manifest.replayed_versions(tmp_path) == []
     monkeypatch.setattr(other_homes, "filled_topics", lambda _: ["scores.v2"])
@@ -76,7 +76,7 @@ def test_a_version_of_which_not_all_could_be_dropped_is_dropped_by_the_same_comm
 
     drop.check_own(settings, there, shown=False)
     monkeypatch.setattr(drop, "drop_version", lambda client, version: [])
-    drop.remove(there, kafka, elastic, "v2")
+    drop.delete_resources(there, kafka, elastic, "v2")
     assert kafka.deleted == ["scores.v2"]
     assert not any(folder.exists() for folder in folders)
 
@@ -110,7 +110,7 @@ def test_savepoints_that_a_version_has_taken_by_itself_go_with_it(
     monkeypatch.setattr(drop, "drop_version", lambda *_: [])
     kafka: Any = Topics()
     elastic: Any = None
-    there = drop.found(settings, kafka, elastic)
+    there = drop.find_resources(settings, kafka, elastic)
     assert there["folders"] == [str(replay_manifest.folder_of(settings)), str(tmp_path / "savepoints" / names[0])]
-    drop.remove(there, kafka, elastic, "v2")
+    drop.delete_resources(there, kafka, elastic, "v2")
     assert savepoint_folder.list_names(tmp_path) == sorted(names[1:])

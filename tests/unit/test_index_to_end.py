@@ -100,7 +100,7 @@ def test_a_promotion_that_is_stopped_while_the_old_version_is_indexed_starts_no_
         given.set()
 
     monkeypatch.setattr(promote, "finish_index", signalled)
-    monkeypatch.setattr(promote, "candidate", lambda *_: pytest.fail("the candidate has been started"))
+    monkeypatch.setattr(promote, "running_candidate", lambda *_: pytest.fail("the candidate has been started"))
     what = PromotionPlan(old, new, Serving(), None, first=False)
     with pytest.raises(InputError, match="stopped before version v2 had caught up: nothing has changed"):
         promote.take_over(what, stopping)

@@ -18,7 +18,7 @@ from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, Sl
 from app.versions.serving import Serving
 from pipelines.errors import InputError
 from replay import promote, slices
-from replay.promote import HandoverWatch, PromotionPlan, covers_from
+from replay.promote import HandoverWatch, PromotionPlan, covered_since
 from replay.run import ReplayPlan
 from replay.slices import complete_after
 from replay.start import report_uneven_beginning
@@ -62,10 +62,10 @@ def complete_from(offset: int) -> int:
 
 
 def test_a_replay_from_offsets_covers_windows_of_which_it_has_read_all_records(settings: Settings) -> None:
-    found = covers_from(settings, replayed(PARTS))
+    found = covered_since(settings, replayed(PARTS))
     assert found == complete_from(500_000)
-    assert covers_from(settings, replayed(dict.fromkeys(PARTS, 0))) is None
-    assert covers_from(settings, replayed(PARTS, after=START + DAY)) == START + DAY
+    assert covered_since(settings, replayed(dict.fromkeys(PARTS, 0))) is None
+    assert covered_since(settings, replayed(PARTS, after=START + DAY)) == START + DAY
 
 
 def test_what_a_replay_covers_is_what_it_was_when_it_began_however_much_retention_deletes(
@@ -76,9 +76,9 @@ def test_what_a_replay_covers_is_what_it_was_when_it_began_however_much_retentio
     log(monkeypatch, dict.fromkeys(PARTS, 700_000))
     kept = replay_manifest.read(settings)
     assert kept == made
-    assert covers_from(settings, kept) == complete_from(500_000)
+    assert covered_since(settings, kept) == complete_from(500_000)
     # a manifest of a release that did not keep it: not before what the log holds now
-    assert covers_from(settings, replayed(PARTS)) == complete_from(700_000)
+    assert covered_since(settings, replayed(PARTS)) == complete_from(700_000)
 
 
 def test_a_version_that_was_set_back_to_what_the_log_still_held_covers_that(settings: Settings) -> None:
@@ -87,7 +87,7 @@ def test_a_version_that_was_set_back_to_what_the_log_still_held_covers_that(sett
         settings.checkpoint("begin.json"),
         {"watermark": start_position.NO_WINDOW, "savepoint": None, "offsets": offsets},
     )
-    assert covers_from(settings, None) == complete_from(500_000)
+    assert covered_since(settings, None) == complete_from(500_000)
 
 
 class At:
@@ -96,10 +96,10 @@ class At:
     def __init__(self, watermark: int) -> None:
         self._watermark = watermark
 
-    def look(self) -> int:
+    def poll(self) -> int:
         return self._watermark
 
-    def left(self) -> int:
+    def unindexed(self) -> int:
         return 0
 
 
@@ -107,17 +107,17 @@ def test_windows_between_a_version_that_has_stopped_and_the_candidate_are_not_le
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "busy", lambda *_: [])
-    covers = covers_from(settings, replayed(PARTS))
+    covers = covered_since(settings, replayed(PARTS))
     what = PromotionPlan(Settings(home=settings.home), settings, Serving(), covers, first=False)
     new: Any = At(START + 510_000 * SECOND)
     for stopped, goes_over in ((complete_from(500_000) - DAY, False), (complete_from(500_000), True)):
         old: Any = At(stopped)
         watch = HandoverWatch(what, old, new)
         if goes_over:
-            assert watch.look().agreed == stopped
+            assert watch.poll().agreed == stopped
         else:
             with pytest.raises(InputError, match="windows between would be missing"):
-                watch.look()
+                watch.poll()
 
 
 @pytest.mark.parametrize(("behind_seconds", "agrees"), [(3_600, False), (60, True), (-3_600, True)])
@@ -128,13 +128,13 @@ def test_a_candidate_takes_over_where_it_is_a_minute_behind_at_most(
     old: Any = At(reached)
     new: Any = At(reached - behind_seconds * SECOND)
     what = PromotionPlan(Settings(home=settings.home), settings, Serving(), None, first=False)
-    assert HandoverWatch(what, old, new).look().agreed == (reached if agrees else None)
+    assert HandoverWatch(what, old, new).poll().agreed == (reached if agrees else None)
 
 
 def test_a_partition_of_which_nothing_can_be_read_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "first_timestamps", lambda *_: {})
     with pytest.raises(InputError, match=r"logs/0: nothing from offset 90000 on"):
-        promote.covers_from(settings, replayed(PARTS))
+        promote.covered_since(settings, replayed(PARTS))
 
 
 @pytest.mark.parametrize("minutes", [20, 40])

@@ -27,11 +27,11 @@ from replay.recovery import (
     LogState,
     RecoveryPlan,
     Start,
-    choose,
+    choose_start,
     is_json,
     lost_after_reading,
     recover,
-    taken,
+    take_savepoint,
     unreadable_files,
 )
 from replay.savepoints.savepoint_folder import NoStateYet
@@ -71,13 +71,13 @@ def log(changes: Sequence[LogChange] = (), held: dict[tuple[str, int], OffsetRan
 
 
 def test_with_the_log_whole_it_is_the_newest_savepoint(settings: Settings) -> None:
-    found, lost = choose(settings, log(), STARTS, whole=False)
+    found, lost = choose_start(settings, log(), STARTS, whole=False)
     assert found is not None
     assert (found.name, lost) == ("new", ())
 
 
 def test_without_a_savepoint_it_is_the_beginning(settings: Settings) -> None:
-    found, lost = choose(settings, log(), [], whole=False)
+    found, lost = choose_start(settings, log(), [], whole=False)
     assert found is not None
     assert (found.folder, lost) == (None, ())
 
@@ -85,13 +85,13 @@ def test_without_a_savepoint_it_is_the_beginning(settings: Settings) -> None:
 @pytest.mark.parametrize("topic", ["telemetry", "scores"])
 def test_a_savepoint_that_holds_lost_records_is_passed_over(settings: Settings, topic: str) -> None:
     """The log of telemetry, or of scores, ends now at 300: before the newer savepoint's mark, after the older one's."""
-    found, lost = choose(settings, log([LogChange(topic, 0, 700, 300)]), STARTS, whole=True)
+    found, lost = choose_start(settings, log([LogChange(topic, 0, 700, 300)]), STARTS, whole=True)
     assert found is not None
     assert (found.name, lost) == ("old", ())
 
 
 def test_the_beginning_where_every_savepoint_holds_lost_records(settings: Settings) -> None:
-    found, lost = choose(settings, log([LogChange("telemetry", 0, 700, 20)]), STARTS, whole=True)
+    found, lost = choose_start(settings, log([LogChange("telemetry", 0, 700, 20)]), STARTS, whole=True)
     assert found is not None
     assert (found.folder, lost) == (None, ())
 
@@ -104,19 +104,19 @@ def test_what_was_read_and_lost_is_named(settings: Settings) -> None:
 
 
 def test_a_topic_of_results_that_was_made_again_needs_the_newest_savepoint_only(settings: Settings) -> None:
-    found, lost = choose(settings, log([LogChange("scores")]), STARTS, whole=True)
+    found, lost = choose_start(settings, log([LogChange("scores")]), STARTS, whole=True)
     assert found is not None
     assert (found.name, lost) == ("new", ())
 
 
 def test_an_input_that_was_made_again_keeps_the_state_that_there_is(settings: Settings) -> None:
-    found, lost = choose(settings, log([LogChange("telemetry")]), STARTS, whole=True)
+    found, lost = choose_start(settings, log([LogChange("telemetry")]), STARTS, whole=True)
     assert found is None, "a savepoint of the checkpoints as they are"
     assert [one.topic for one in lost] == ["telemetry"]
 
 
 def test_an_input_that_was_made_again_and_a_torn_checkpoint_go_back_to_the_newest_savepoint(settings: Settings) -> None:
-    found, lost = choose(settings, log([LogChange("telemetry")]), STARTS, whole=False)
+    found, lost = choose_start(settings, log([LogChange("telemetry")]), STARTS, whole=False)
     assert found is not None
     assert found.name == "new"
     assert "are missing" in lost[0].sentence
@@ -125,14 +125,14 @@ def test_an_input_that_was_made_again_and_a_torn_checkpoint_go_back_to_the_newes
 def test_retention_rules_savepoints_out(settings: Settings) -> None:
     """What is left of telemetry begins an hour before noon: enough for the newer savepoint, not for the older or the beginning."""
     held = PARTS | {("telemetry", 0): OffsetRange(60, 900, NOON - HOUR)}
-    found, lost = choose(settings, log(held=held), STARTS, whole=False)
+    found, lost = choose_start(settings, log(held=held), STARTS, whole=False)
     assert found is not None
     assert (found.name, lost) == ("new", ())
-    found, lost = choose(settings, log(held=held), STARTS[1:], whole=False)
+    found, lost = choose_start(settings, log(held=held), STARTS[1:], whole=False)
     assert found is not None
     assert found.name == "old"
     assert "retention" in lost[0].sentence
-    found, lost = choose(settings, log(held=held), STARTS[1:], whole=True)
+    found, lost = choose_start(settings, log(held=held), STARTS[1:], whole=True)
     assert found is None, "going on from the state that there is loses less"
     assert lost
 
@@ -141,14 +141,14 @@ def test_what_retention_has_deleted_is_named_for_each_partition(settings: Settin
     """Of logs, which was made again, the sentence about that is enough."""
     parts = [("logs", 0), ("logs", 1), ("telemetry", 0), ("telemetry", 1)]
     held = PARTS | {part: OffsetRange(60, 900, NOON - HOUR) for part in parts}
-    found, lost = choose(settings, log([LogChange("logs")], held), [], whole=True)
+    found, lost = choose_start(settings, log([LogChange("logs")], held), [], whole=True)
     assert found is None
     assert [(one.topic, one.partition) for one in lost] == [("logs", 0), ("telemetry", 0), ("telemetry", 1)]
 
 
 def test_a_savepoint_from_before_marks_is_taken_for_what_it_may_be(settings: Settings) -> None:
     unmarked = [start("new", 0, {})]
-    found, lost = choose(settings, log([LogChange("telemetry", 0, 700, 300)]), unmarked, whole=True)
+    found, lost = choose_start(settings, log([LogChange("telemetry", 0, 700, 300)]), unmarked, whole=True)
     assert found is not None
     assert (found.folder, lost) == (None, ())
 
@@ -199,15 +199,15 @@ def test_a_version_without_a_complete_window_begins_at_the_beginning_of_the_log(
     def take(_: Settings, name: str) -> Path:
         raise NoStateYet(name)
 
-    assert taken(settings, take, "recovery", lines.append) is None
+    assert take_savepoint(settings, take, "recovery", lines.append) is None
     assert "beginning of the log (recovery)" in lines[0]
-    assert taken(settings, lambda _, name: Path(name), "recovery", lines.append) == Path("recovery")
+    assert take_savepoint(settings, lambda _, name: Path(name), "recovery", lines.append) == Path("recovery")
 
     def damaged(_: Settings, name: str) -> Path:
         raise InputError(name)
 
     with pytest.raises(InputError):
-        taken(settings, damaged, "recovery", lines.append)
+        take_savepoint(settings, damaged, "recovery", lines.append)
 
 
 def test_no_job_starts_before_an_interrupted_recovery_has_ended(settings: Settings) -> None:
@@ -266,8 +266,8 @@ def torn(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A version whose settings have changed since it began, and whose configuration is torn; nothing else is wrong."""
     own = settings.model_copy(update={"version": "v2"})
     without_broker(monkeypatch, own)
-    monkeypatch.setattr(recovery, "log_state", lambda *_: LogState({}, (), lambda _: []))
-    monkeypatch.setattr(recovery, "gaps_of", lambda *_: {})
+    monkeypatch.setattr(recovery, "read_log_state", lambda *_: LogState({}, (), lambda _: []))
+    monkeypatch.setattr(recovery, "find_offset_gaps", lambda *_: {})
     for job in start_position.JOBS_WITH_STATE:
         own.checkpoint(job).mkdir(parents=True)
     own.configuration_file.write_bytes(b"")

@@ -30,7 +30,7 @@ from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.state import savepoint_format
 from pipelines.windowing import WindowingConfig
 from replay import run
-from replay.from_manifest import parsed, range_of
+from replay.from_manifest import read_request, requested_range
 from replay.savepoints import savepoint_folder, savepoint_writer
 from replay.slice_run import SliceContext
 from replay.slices import RequestedRange
@@ -229,7 +229,7 @@ def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path)
         detection=DetectorParameters(warm_up_minutes=7),
         correlation=CorrelationParameters(join_seconds=5),
     )
-    made, manifest = parsed(Settings(home=tmp_path, version="again"), tmp_path / "m", record_of(earlier))
+    made, manifest = read_request(Settings(home=tmp_path, version="again"), tmp_path / "m", record_of(earlier))
     assert configuration_of(made) == configuration_of(earlier)
     assert made.version == "again"
     assert manifest == manifest_of(earlier)
@@ -237,9 +237,9 @@ def test_a_run_by_a_manifest_depends_on_what_the_earlier_one_did(tmp_path: Path)
 
 def test_the_range_is_that_of_the_earlier_run(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    assert range_of(settings, WHOLE) == RequestedRange(None, 20_000, BEGINS, ENDS)
+    assert requested_range(settings, WHOLE) == RequestedRange(None, 20_000, BEGINS, ENDS)
     later = dataclasses.replace(WHOLE, after=10_000)
-    assert range_of(settings, later) == RequestedRange(10_000, 20_000, None, ENDS)
+    assert requested_range(settings, later) == RequestedRange(10_000, 20_000, None, ENDS)
 
 
 @pytest.mark.parametrize(
@@ -256,10 +256,10 @@ def test_the_range_is_that_of_the_earlier_run(tmp_path: Path) -> None:
 def test_what_is_no_manifest_is_refused_in_one_line(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
     settings = Settings(home=tmp_path)
     with pytest.raises(InputError, match=says) as refused:
-        parsed(settings, tmp_path / "m.json", record_of(settings) | changed)
+        read_request(settings, tmp_path / "m.json", record_of(settings) | changed)
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="it has no 'format'"):
-        parsed(settings, tmp_path / "m.json", {})
+        read_request(settings, tmp_path / "m.json", {})
 
 
 def test_a_replay_that_is_checked_keeps_the_state_of_two_slices_at_most(
@@ -281,7 +281,7 @@ def test_a_replay_that_is_checked_keeps_the_state_of_two_slices_at_most(
         return RESULT
 
     monkeypatch.setattr(run, "run_slice", slice_of_nothing)
-    run.check_again(context, made, None, lambda progress: None)
+    run.verify_complete_run(context, made, None, lambda progress: None)
     assert kept == [1, 2, 2, 2, 2]
     assert list(replay_manifest.folder_of(settings).iterdir()) == []
 
@@ -304,8 +304,8 @@ def test_what_a_killed_replay_has_left_beside_its_last_state_is_removed(
         return made
 
     monkeypatch.setattr(run, "run_slices", run_nothing)
-    monkeypatch.setattr(run, "check_again", run_nothing)
-    monkeypatch.setattr(run, "context_of", lambda *_: SliceContext(spark, settings, cast(Any, None), 1))
+    monkeypatch.setattr(run, "verify_complete_run", run_nothing)
+    monkeypatch.setattr(run, "make_context", lambda *_: SliceContext(spark, settings, cast(Any, None), 1))
     monkeypatch.setattr(topics, "create", lambda _: {})
     run.replay(spark, run.ReplayPlan(settings, None, made, made))
     assert seen == [f"state/{done - 1:04d}"] * min(done, 1)
@@ -343,7 +343,7 @@ def test_a_replay_goes_on_with_its_savepoint_when_that_is_gone(tmp_path: Path, m
         return manifest
 
     monkeypatch.setattr(run, "run_slices", killed)
-    monkeypatch.setattr(run, "context_of", lambda *_: None)
+    monkeypatch.setattr(run, "make_context", lambda *_: None)
     monkeypatch.setattr(topics, "create", lambda _: {})
     for check in ("check_same_log", "check_readable", "check_new"):
         monkeypatch.setattr(run, check, lambda *_: None)
@@ -376,13 +376,13 @@ def test_a_new_replay_does_not_begin_from_what_one_that_never_began_has_linked(t
         save(tmp_path / "savepoints" / name, settings, NOON + at) for name, at in (("a", 0), ("b", 10_000))
     )
     for taken in (first, second):
-        kept = run.kept_savepoint(settings, taken, new=True)
+        kept = run.keep_savepoint(settings, taken, new=True)
         assert kept is not None
         assert savepoint_format.read_manifest(kept)["name"] == taken.name
-    again = run.kept_savepoint(settings, first, new=False)
+    again = run.keep_savepoint(settings, first, new=False)
     assert again is not None
     assert savepoint_format.read_manifest(again)["name"] == "b"
-    assert run.kept_savepoint(settings, None, new=True) is None
+    assert run.keep_savepoint(settings, None, new=True) is None
 
 
 @pytest.mark.parametrize("results", [0, 1, 2])

@@ -27,7 +27,7 @@ from pipelines.errors import InputError
 from pipelines.windowing import WindowingConfig
 from replay import promote, run
 from replay.drop import drop
-from replay.other_homes import is_endless
+from replay.other_homes import has_open_interval
 from replay.slice_run import SliceContext
 from replay.slices import RequestedRange
 
@@ -116,7 +116,7 @@ def test_the_filter_of_the_version_that_serves_has_no_end_and_those_of_all_other
     served = after(steps)
     for version in served.versions:
         for kind, query in aliases.filters(served.ranges(version)).items():
-            assert is_endless(query) == (version == served.version), kind
+            assert has_open_interval(query) == (version == served.version), kind
 
 
 def test_a_version_that_serves_alone_needs_no_filter() -> None:
@@ -409,8 +409,8 @@ def test_a_complete_replay_is_compared_by_one_process_at_a_time_and_not_dropped_
         with pytest.raises(InputError, match="replay of version v2 is run by another process"):
             drop(own, yes=True)
 
-    monkeypatch.setattr(run, "context_of", lambda *_: SliceContext(spark, own, nothing, 1))
-    monkeypatch.setattr(run, "check_again", compare)
+    monkeypatch.setattr(run, "make_context", lambda *_: SliceContext(spark, own, nothing, 1))
+    monkeypatch.setattr(run, "verify_complete_run", compare)
     with locks.only_here(own, ["extract", "detect", "correlate", "index"]):
         assert run.replay(spark, what)["same"]
     assert compared == ["v2"]
@@ -450,7 +450,7 @@ def test_a_version_that_was_brought_back_to_the_beginning_of_the_log_has_results
     begin = own.checkpoint("begin.json")
     begin.parent.mkdir(parents=True, exist_ok=True)
     begin.write_text(json.dumps({"watermark": watermark, "savepoint": None, "offsets": {}}))
-    assert promote.covers_from(own, None) == covers
+    assert promote.covered_since(own, None) == covers
 
 
 def test_looking_whether_a_version_can_be_promoted_writes_nothing(
@@ -458,7 +458,7 @@ def test_looking_whether_a_version_can_be_promoted_writes_nothing(
 ) -> None:
     """A replayed one whose configuration is only in its manifest."""
     monkeypatch.setattr(promote, "check_reach", lambda *_: None)
-    monkeypatch.setattr(promote, "is_first", lambda *_: False)
+    monkeypatch.setattr(promote, "nothing_has_served", lambda *_: False)
     replayed(home, "v3", "complete")
     before = sorted(home.home.rglob("*"))
     found = promote.plan(home, "v3")

@@ -94,7 +94,7 @@ def test_a_piece_reads_all_that_may_be_of_its_windows_up_to_the_record_that_clos
     windowing, part = WindowingConfig(lateness_seconds=15, skew_seconds=60, disorder_seconds=5), ("telemetry", 0)
     whole = Slice(None, HOUR, {part: 0}, {part: HOUR})  # a record each millisecond, the first at 0
     cuts = [10 * MINUTE, 20 * MINUTE]
-    first, second, third = slices.pieces(windowing, lambda at: {part: at}, whole, cuts)
+    first, second, third = slices.slices_at(windowing, lambda at: {part: at}, whole, cuts)
     assert [(one.after, one.until) for one in (first, second, third)] == [
         (None, cuts[0]),
         (cuts[0], cuts[1]),
@@ -116,7 +116,7 @@ def test_the_first_piece_reads_from_where_the_whole_does_and_the_next_one_no_rul
     telemetry, rules = ("telemetry", 0), ("rules", 0)
     whole = Slice(10 * MINUTE, HOUR, {telemetry: 9 * MINUTE, rules: 0}, {telemetry: HOUR, rules: HOUR})
     cut = 20 * MINUTE
-    first, second = slices.pieces(WindowingConfig(), lambda at: {telemetry: at, rules: at}, whole, [cut])
+    first, second = slices.slices_at(WindowingConfig(), lambda at: {telemetry: at, rules: at}, whole, [cut])
     assert first.begins == whole.begins
     assert second.begins == dict.fromkeys(whole.begins, cut - 60_000)
 

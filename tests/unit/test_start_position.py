@@ -22,7 +22,7 @@ from app.versions.start_position import link_tree, set_back
 from models.incidents.parameters import CorrelationParameters
 from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.state import savepoint_format
-from replay.recovery import starts_of
+from replay.recovery import find_starts
 
 JOBS = ("correlate", "detect", "extract")
 
@@ -67,12 +67,12 @@ def test_a_recovery_that_was_interrupted_is_ended_with_the_same_savepoint(
     """It was linked beside the checkpoints by then: that may be the only one that is left."""
     backup = tmp_path / "backup"
     save(backup / "before", settings)
-    (first, *_) = starts_of(settings, backup)
+    (first, *_) = find_starts(settings, backup)
     refuse_step(monkeypatch, step, 2 if step == "write_json_durably" else 1)
     with pytest.raises(OSError, match="No space"):
         set_back(settings, first.folder)
     assert start_position.interrupted(settings)
-    again = starts_of(settings, backup if elsewhere else None)
+    again = find_starts(settings, backup if elsewhere else None)
     set_back(settings, again[0].folder)
     check_begins_after(settings, first.watermark)
 

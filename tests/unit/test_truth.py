@@ -10,7 +10,7 @@ import pytest
 
 from app.simulator.ground_truth import iso
 from pipelines.errors import InputError
-from replay.compare.ground_truth import Truth, counts, finding, read
+from replay.compare.ground_truth import Truth, compare_with_truth, finding, read
 
 T = 1_700_000_000_000
 MINUTE = 60_000
@@ -59,7 +59,7 @@ TRUTH = Truth(frozenset("abcd"), EPISODES)
 def test_faults_and_changes_are_judged_by_novelties_and_false_alarms_by_incidents() -> None:
     events = [event("a", 102), event("c", 303, "change", "close"), event("d", 402), event("b", 500)]
     opened = [incident("a", 102), incident("b", 500), incident("not simulated", 500)]
-    assert counts(TRUTH, [*events, events[0]], [*opened, opened[1]], DELAY, ALL) == {
+    assert compare_with_truth(TRUTH, [*events, events[0]], [*opened, opened[1]], DELAY, ALL) == {
         "faults": 2,
         "found": 1,
         "missed": 1,
@@ -71,7 +71,7 @@ def test_faults_and_changes_are_judged_by_novelties_and_false_alarms_by_incident
 
 
 def test_episodes_that_begin_outside_the_windows_are_not_counted_but_excuse_alarms() -> None:
-    found = counts(TRUTH, [event("b", 201)], [incident("a", 104)], DELAY, (at(101), at(250)))
+    found = compare_with_truth(TRUTH, [event("b", 201)], [incident("a", 104)], DELAY, (at(101), at(250)))
     assert (found["faults"], found["found"], found["changes"], found["false_alarms"]) == (1, 1, 0, 0)
 
 
