@@ -22,7 +22,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime.spark import session
@@ -184,7 +184,7 @@ def far_ahead() -> int:
 def close_windows(settings: Settings, at_ms: int) -> None:
     """A heartbeat of a time after all windows and delays in every input partition, so that all of them are closed."""
     with BoundedProducer(client_options(settings)) as outbox:
-        send_heartbeats(outbox, input_partitions(settings), at_ms)
+        queue_heartbeats(outbox, input_partitions(settings), at_ms)
 
 
 def machine() -> dict[str, Any]:

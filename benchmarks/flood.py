@@ -37,7 +37,7 @@ from app.core.settings import PROJECT, Settings, load
 from app.embedded.stack import Stack, running_stack
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime.plan import GIB, MIB, Load, plan
@@ -128,7 +128,7 @@ class Sender:
 
     def _beats(self, outbox: BoundedProducer, moment: int) -> None:
         """A heartbeat to each input partition."""
-        send_heartbeats(outbox, input_partitions(self.settings), moment)
+        queue_heartbeats(outbox, input_partitions(self.settings), moment)
 
 
 def record(moment: int, host: str, service: str, metric: str, value: float) -> bytes:

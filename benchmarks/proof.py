@@ -36,7 +36,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.checkpoints import last_committed
 from app.kafka.connection import admin_client, client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.producer import BoundedProducer
 from app.simulator import SimulatorSettings, simulate
 from app.simulator.publish import Target, to_kafka
@@ -122,7 +122,7 @@ def fill(settings: Settings, chosen: Chosen) -> tuple[int, int, int]:
     last = sent.until - 1000
     with BoundedProducer(client_options(settings)) as outbox:
         for at in range(simulation.settings.start, sent.until, 1000):
-            send_heartbeats(outbox, [(names["telemetry"], TELEMETRY - 1)], at)
+            queue_heartbeats(outbox, [(names["telemetry"], TELEMETRY - 1)], at)
     length = 1000 * WINDOW_SECONDS
     return sent.events, simulation.settings.start, last // length * length + length
 

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
 from app.kafka.checkpoints import committed_watermark, consumed_offsets
-from app.kafka.connection import unavailable
+from app.kafka.connection import unavailable_error
 from app.kafka.partitions import Partition
 from app.kafka.topics import indexed_kinds
 from models.records.records import WatermarkMessage
@@ -127,7 +127,7 @@ def watermarks_between(
         polled = [record for batch in consumer.poll(timeout_ms=1000, max_records=5000).values() for record in batch]
         silent = 0 if polled else silent + 1
         if silent >= SILENT_POLLS:
-            raise unavailable(settings, TimeoutError())
+            raise unavailable_error(settings, TimeoutError())
         for record in polled:
             found = WatermarkMessage.from_json(record.value) if record.offset < end else None
             if found is not None:

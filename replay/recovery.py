@@ -188,7 +188,9 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     torn = settings.configuration_file in unreadable
     configuration = configuration_elsewhere(settings, savepoints) if torn else None
     jobs = existing_checkpoints(settings)
-    damages = {job: found for job, path in jobs.items() if (found := checkpoint_damage.damage_of(path, thorough=True))}
+    damages = {
+        job: found for job, path in jobs.items() if (found := checkpoint_damage.find_damage(path, thorough=True))
+    }
     lost = [job for job, damage in damages.items() if damage.after is None]
     problems = [f"{file} cannot be read" for file in unreadable]
     problems += [f"checkpoint of {job}: {damage.found}" for job, damage in damages.items()]

@@ -20,7 +20,7 @@ from app.core.atomic_files import sync_to_disk
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import log_marks, quarantine, topics
-from app.kafka.connection import unavailable
+from app.kafka.connection import unavailable_error
 from app.kafka.input_offsets import input_topics
 from app.kafka.topic_marks import LogMarks, TopicMark
 from app.runtime import jobs
@@ -333,7 +333,7 @@ def explain_spark_errors(settings: Settings) -> Iterator[None]:
         if failures.is_data_loss(error) and left is not None:
             check_readable(settings, left.left)
         if failures.is_broker_unavailable(error):
-            raise unavailable(settings, TimeoutError(failures.first_line(error))) from error
+            raise unavailable_error(settings, TimeoutError(failures.first_line(error))) from error
         ours = failures.raised_kappa_error(error)
         if ours is not None:
             raise ours from error

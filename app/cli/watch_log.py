@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from app.core.settings import Settings
 from app.kafka import topics
-from app.kafka.connection import client_options, unavailable
+from app.kafka.connection import client_options, unavailable_error
 from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
@@ -60,7 +60,7 @@ class LogReader:
             self._begin({"incidents": now - int(days * DAY_MS), "novelties": now - WATERMARKS_BACK_MS})
             self._refused_before = self._ends(REFUSED)
         except (KafkaError, OSError) as error:
-            raise unavailable(settings, error) from error
+            raise unavailable_error(settings, error) from error
 
     def _partitions(self, kind: str) -> list[TopicPartition]:
         """Those of a topic; none of an input that this user has no right to, as who reads results alone has none."""
@@ -107,7 +107,7 @@ class LogReader:
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
         except KafkaError as error:
-            raise unavailable(self._settings, error) from error
+            raise unavailable_error(self._settings, error) from error
         for part, records in polled.items():
             if part.topic == self._names["incidents"]:
                 found += [one.source for record in records if (one := incident_record(record.value)) is not None]

@@ -37,7 +37,7 @@ def checkpoints(settings: Settings) -> list[Finding]:
             return [ok("checkpoints", "whole; the log is the one that was read")]
     except (ServiceUnavailable, SettingsError):  # of a file of certificates, which is found by the check of Kafka
         jobs = recovery.existing_checkpoints(settings)
-        problems = [found.found for path in jobs.values() if (found := checkpoint_damage.damage_of(path))]
+        problems = [found.found for path in jobs.values() if (found := checkpoint_damage.find_damage(path))]
         problems += [f"{file} cannot be read" for file in recovery.unreadable_files(settings)]
         if not problems:
             return [ok("checkpoints", "whole; not compared with the log, as Kafka cannot be asked")]

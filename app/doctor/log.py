@@ -16,7 +16,7 @@ from app.doctor.finding import Finding, danger, ok, warning
 from app.doctor.machine import listed
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import client_options
-from app.kafka.topics import Topic, alter_command, wanted
+from app.kafka.topics import Topic, alter_command, required_topics
 from app.versions.start_position import checkpoint_home
 from models.core.wording import counted, duration
 from pipelines.errors import InputError, ServiceUnavailable
@@ -70,7 +70,7 @@ def kafka(settings: Settings) -> list[Finding]:
         text = str(error) if own else f"{where} does not answer ({type(error).__name__}: {str(error)[:80]})"
         return [danger("Kafka", text, "an answer", "start it (`kappa up`), or check kafka.* and the network")]
     found = [*brokers(settings, state)]
-    for topic in wanted(settings):
+    for topic in required_topics(settings):
         found += topic_findings(settings, topic, state.topics.get(topic.name))
     return [*found, *arrivals(settings, state, wall_clock()), *lags(settings, state, wall_clock())]
 
@@ -80,7 +80,7 @@ def state_of(settings: Settings) -> KafkaState:
     waits = {"request_timeout_ms": WAIT_MS, "bootstrap_timeout_ms": WAIT_MS}
     client = KafkaAdminClient(**(client_options(settings) | waits))
     try:
-        names = [topic.name for topic in wanted(settings)]
+        names = [topic.name for topic in required_topics(settings)]
         found = {one["name"]: one for one in client.describe_topics(names) if one["partitions"]}
         asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
         configs = client.describe_configs(asked, config_filter="all") if asked else {}

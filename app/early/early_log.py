@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.early.settlement import IncidentSeen, Settlement
-from app.kafka.connection import client_options, reasons, unavailable
+from app.kafka.connection import client_options, translate_errors, unavailable_error
 from app.kafka.early_records import alarm_of
 from app.kafka.incident_records import incident_record
 from app.kafka.producer import BoundedProducer
@@ -43,7 +43,7 @@ class EarlyLog:
         self._own = TopicPartition(settings.topic(EARLY), 0)
         self._watermarks = ShardWatermarks()
         options = client_options(settings)
-        with reasons(options):
+        with translate_errors(options):
             self._consumer = KafkaConsumer(**options, allow_auto_create_topics=False, auto_offset_reset="earliest")
             self._producer = BoundedProducer(options)
             self._begin()
@@ -81,7 +81,7 @@ class EarlyLog:
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS)
         except KafkaError as error:
-            raise unavailable(self._settings, error) from error
+            raise unavailable_error(self._settings, error) from error
         for part, records in polled.items():
             for record in records:
                 self._take(part, record)

@@ -1,7 +1,7 @@
-"""The topics that a job's checkpoint names, and those that the job reads now: a setting or a release can change them.
+"""Adapts the offsets in a job's checkpoint to the topics that the job reads now, which a setting or a release can change.
 
-Spark takes a topic that is read no longer for one that was deleted, and a new one that begins after offset 0 for one that has lost
-records. It plans a batch before it finds that, so the job fails at each start, whatever the settings are by then.
+Spark takes a topic that is no longer read for a deleted one, and a new topic that begins after offset 0 for one that has lost records. It writes
+a planned batch before it finds that, so the job would fail at each start, even if the settings were set back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.core.atomic_files import write_durably
 from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import topics
-from app.kafka.checkpoint_damage import checksum_file, plan_anew
+from app.kafka.checkpoint_damage import checksum_file, discard_planned_batch
 from app.kafka.checkpoints import (
     NO_OFFSET,
     last_committed,
@@ -34,11 +34,11 @@ WITHOUT_STATE = ("index",)
 Inputs = Sequence[tuple[str, ...]]  # names of topics, for each input of a job
 
 
-def adapt(settings: Settings, jobs: Mapping[str, Path], report: Report = silent) -> None:
-    """Let jobs go on with the topics that they read now. The jobs must not run, and their checkpoints have been mended.
+def adapt_checkpoints(settings: Settings, jobs: Mapping[str, Path], report: Report = silent) -> None:
+    """Let jobs continue with the topics that they read now. The jobs must not run, and their checkpoints have been mended.
 
-    A batch that is planned with other topics is planned anew. A job without a state goes on where it was in topics that it still reads; a
-    topic that is new to it is read from its beginning.
+    A batch that is planned with other topics is discarded. A job without a state continues at its offsets in topics that it still reads, and at
+    the beginning of topics that are new to it.
 
     Parameters
     ----------
@@ -56,29 +56,29 @@ def adapt(settings: Settings, jobs: Mapping[str, Path], report: Report = silent)
     ServiceUnavailable
         Kafka does not answer.
     """
-    begun = check(settings, jobs)
-    inputs = {job: topics.inputs_of(settings, job) for job in jobs}
+    begun = check_topics(settings, jobs)
+    inputs = {job: topics.input_topics_of_job(settings, job) for job in jobs}
     for job, checkpoint in jobs.items():
-        fitting = all(fits(line, inputs[job]) for _, _, lines in begun[job] for line in lines)
+        fitting = all(reads_all_of_input(line, inputs[job]) for _, _, lines in begun[job] for line in lines)
         batch = planned_batch(checkpoint)
         planned = [] if batch is None else read_offset_log(checkpoint, batch.number)[1]
-        if not fitting or not all(fits(line, inputs[job]) for line in planned):
-            plan_anew(job, settings.version, checkpoint, report)
+        if not fitting or not all(reads_all_of_input(line, inputs[job]) for line in planned):
+            discard_planned_batch(job, settings.version, checkpoint, report)
         if not fitting:
-            rewrite(settings, job, begun[job], inputs[job], report)
+            rewrite_offsets(settings, job, begun[job], inputs[job], report)
 
 
-def check(settings: Settings, jobs: Mapping[str, Path]) -> dict[str, list[tuple[Path, str, list[str]]]]:
-    """Where jobs go on, as `where_it_goes_on` has it. Raises InputError as `adapt` does; changes nothing, so the jobs may run."""
-    begun = {job: where_it_goes_on(path) for job, path in jobs.items()}
+def check_topics(settings: Settings, jobs: Mapping[str, Path]) -> dict[str, list[tuple[Path, str, list[str]]]]:
+    """Where jobs go on, as `next_batch_files` returns it. Raises InputError as `adapt_checkpoints` does; changes nothing, so the jobs may run."""
+    begun = {job: next_batch_files(path) for job, path in jobs.items()}
     for job, files in begun.items():
-        inputs, lines = topics.inputs_of(settings, job), [line for _, _, own in files for line in own]
+        inputs, lines = topics.input_topics_of_job(settings, job), [line for _, _, own in files for line in own]
         refuse_other_topics(settings.version, job, lines, inputs)
     return begun
 
 
-def where_it_goes_on(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:
-    """The files that say where a job's next batch begins: each with what comes before its offsets, and a line for each source."""
+def next_batch_files(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:
+    """The files that hold where a job's next batch begins: `(file, text before the offsets, a line of offsets for each source)`."""
     done = last_committed(checkpoint)
     try:
         if done is None:
@@ -91,24 +91,24 @@ def where_it_goes_on(checkpoint: Path) -> list[tuple[Path, str, list[str]]]:
 
 
 def topics_in(line: str) -> set[str]:
-    """The topics that a source of a checkpoint names; none where it has no offset yet."""
+    """The topics in the offsets of a source, a line of a checkpoint; none where the source has no offset yet."""
     return set() if line.strip() in ("", NO_OFFSET) else set(json.loads(line))
 
 
-def input_of(line: str, inputs: Inputs) -> tuple[str, ...]:
-    """The input that a source reads: it has a topic in common with it. Empty where there is none."""
+def matching_input(line: str, inputs: Inputs) -> tuple[str, ...]:
+    """The input that has a topic in common with a source; empty where none has."""
     return next((one for one in inputs if topics_in(line) & set(one)), ())
 
 
-def fits(line: str, inputs: Inputs) -> bool:
-    """Whether a source has read what its input reads now."""
-    return topics_in(line) == set(input_of(line, inputs))
+def reads_all_of_input(line: str, inputs: Inputs) -> bool:
+    """Whether a source has the same topics as its input."""
+    return topics_in(line) == set(matching_input(line, inputs))
 
 
 def refuse_other_topics(version: str, job: str, lines: Sequence[str], inputs: Inputs) -> None:
     """Raise InputError where a job cannot go on with the topics that it reads now."""
     for line in lines:
-        if fits(line, inputs) or (job in WITHOUT_STATE and input_of(line, inputs)):
+        if reads_all_of_input(line, inputs) or (job in WITHOUT_STATE and matching_input(line, inputs)):
             continue
         wanted = ", ".join(topic for one in inputs for topic in one)
         msg = (
@@ -118,15 +118,15 @@ def refuse_other_topics(version: str, job: str, lines: Sequence[str], inputs: In
         raise InputError(msg)
 
 
-def rewrite(
+def rewrite_offsets(
     settings: Settings, job: str, files: Sequence[tuple[Path, str, list[str]]], inputs: Inputs, report: Report
 ) -> None:
-    """Let the next batch of a job begin in the topics that its inputs have now."""
+    """Rewrite the offsets at which a job's next batch begins for the topics that its inputs have now."""
     read = {topic for _, _, lines in files for line in lines for topic in topics_in(line)}
     added = {topic for one in inputs for topic in one} - read
-    begins = beginnings(settings, added) if added else {}
+    begins = first_offsets(settings, added) if added else {}
     for file, head, lines in files:
-        changed = head + "\n".join(with_topics(line, input_of(line, inputs), begins) for line in lines)
+        changed = head + "\n".join(offsets_for_topics(line, matching_input(line, inputs), begins) for line in lines)
         checksum_file(file).unlink(missing_ok=True)  # those of another content; Hadoop needs none
         write_durably(file, changed.encode())
     gone = read - {topic for one in inputs for topic in one}
@@ -135,15 +135,15 @@ def rewrite(
             report(f"{job} of version {settings.version}: topic {topic} {what}, as the settings or this release say")
 
 
-def with_topics(line: str, wanted: Sequence[str], begins: Mapping[str, Mapping[str, int]]) -> str:
-    """The offsets of a source for the topics that its input has now."""
+def offsets_for_topics(line: str, wanted: Sequence[str], begins: Mapping[str, Mapping[str, int]]) -> str:
+    """The offsets of a source for the topics `wanted`: its own, else those of `begins`."""
     if not topics_in(line):
         return line
     offsets = begins | json.loads(line)
     return json.dumps({topic: offsets[topic] for topic in wanted if topic in offsets}, separators=(",", ":"))
 
 
-def beginnings(settings: Settings, names: set[str]) -> dict[str, dict[str, int]]:
+def first_offsets(settings: Settings, names: set[str]) -> dict[str, dict[str, int]]:
     """The first offset of each partition of some topics; those that do not exist are left out."""
     with open_consumer(settings) as consumer:
         parts = [

@@ -1,8 +1,8 @@
-"""Damaged files of Spark's checkpoints: found before a job starts, and mended where no result can change by it.
+"""Finds damaged files in Spark's checkpoints before a job starts, and lets the job continue after the last batch that is whole.
 
-A power cut, a full disk or a broken one leaves a file empty, half written or with other bytes. Results do not depend on how a
-log is cut into batches, and repeats have the same identities. So a job may go on after any batch of which offsets, commit and
-state are whole: what came after it is moved aside, and done again. Spark keeps ten batches.
+A power cut or a failing disk leaves a file empty, half written or with other bytes. Results do not depend on how the log is cut into batches, and
+repeats have the same identities, so a job may continue after any batch whose offsets, commit and state are whole: the files of later batches are
+moved aside, and those batches are done again. Spark keeps ten batches.
 
     home/checkpoints/VERSION/damaged/JOB-1/...    what was moved aside, under its path in the checkpoint
 """
@@ -53,7 +53,7 @@ class CheckpointDamage:
 
     @property
     def found(self) -> str:
-        """What is wrong, for people."""
+        """The damage as text for people."""
         one = self.files[0]
         more = f" (and {len(self.files) - 1} more files)" if len(self.files) > 1 else ""
         return f"{one.file} {one.problem}{more}"
@@ -62,68 +62,72 @@ class CheckpointDamage:
 # --- finding
 
 
-def damage_of(
+def find_damage(
     checkpoint: Path, *, thorough: bool = False, alive: Callable[[], None] = lambda: None
 ) -> CheckpointDamage | None:
-    """What is damaged in a checkpoint; None where it is whole, or where the job has not begun. Changes nothing.
+    """Find the damage in a checkpoint; None where it is whole, or where the job has not begun. Changes nothing.
 
     A file that should be there and is not counts as damage, too. Of the tables that a snapshot of a state consists of, which may
     be large, the lengths are compared; with `thorough` the checksums as well. `alive` is called before each file.
     """
     # In this order: a job that runs writes the offsets of a batch before its commit.
-    logs = {part: numbered(checkpoint / part) for part in ("commits", "offsets")}
+    logs = {part: files_by_batch(checkpoint / part) for part in ("commits", "offsets")}
     bad: dict[Path, str] = {}
     for part, files in logs.items():
         for file in files.values():
             alive()
-            note(bad, file, problem_of_log(file, part))
+            note_problem(bad, file, log_problem(file, part))
     for file in [checkpoint / "metadata", *sorted((checkpoint / "sources").glob("*/0"))]:
         if file.exists():
-            note(bad, file, problem_of_bytes(file) or problem_of_text(file))
+            note_problem(bad, file, bytes_problem(file) or text_problem(file))
         elif logs["commits"]:
             bad[file] = "is gone"
-    stores = {folder: versions_of(folder) for folder in state_folders(checkpoint / "state")}
+    stores = {folder: state_files(folder) for folder in state_folders(checkpoint / "state")}
     for versions in stores.values():
         looked: set[Path] = set()
-        while unseen := needed_from(versions, last(logs["commits"]) + 1, bad) - looked:
+        while unseen := needed_files(versions, last_batch(logs["commits"]) + 1, bad) - looked:
             for file in sorted(unseen):
                 alive()
-                note(bad, file, problem_of_state(file, thorough=thorough))
+                note_problem(bad, file, state_problem(file, thorough=thorough))
             looked |= unseen
-    whole = batch_to_go_on_after(logs, stores, bad)
+    whole = last_whole_batch(logs, stores, bad)
     found = [DamagedFile(file, problem) for file, problem in sorted(bad.items())]
-    if not found and whole != last(logs["commits"]):
+    if not found and whole != last_batch(logs["commits"]):
         found = [
-            DamagedFile(checkpoint, f"lacks a file of batch {last(logs['commits'])}, or of the state that it has left")
+            DamagedFile(
+                checkpoint, f"lacks a file of batch {last_batch(logs['commits'])}, or of the state that it has left"
+            )
         ]
     if not found:
         return None
-    return CheckpointDamage(checkpoint, tuple(found), whole, () if whole is None else to_move(logs, stores, bad, whole))
+    return CheckpointDamage(
+        checkpoint, tuple(found), whole, () if whole is None else files_to_move(logs, stores, bad, whole)
+    )
 
 
-def note(bad: dict[Path, str], file: Path, problem: str | None) -> None:
-    """Remember a file with a problem."""
+def note_problem(bad: dict[Path, str], file: Path, problem: str | None) -> None:
+    """Add a file to `bad` if it has a problem."""
     if problem is not None:
         bad[file] = problem
 
 
-def numbered(folder: Path) -> dict[int, Path]:
+def files_by_batch(folder: Path) -> dict[int, Path]:
     """The files of a log by their batch."""
     files = folder.iterdir() if folder.is_dir() else ()
     return {int(file.name): file for file in files if file.name.isdigit()}
 
 
-def last(files: Mapping[int, Path]) -> int:
+def last_batch(files: Mapping[int, Path]) -> int:
     """The number of the last batch of a log."""
     return max(files, default=NO_BATCH)
 
 
-def problem_of_log(file: Path, part: str) -> str | None:
+def log_problem(file: Path, part: str) -> str | None:
     """What is wrong with a file of `offsets` or `commits`."""
-    return problem_of_bytes(file) or problem_of_entry(file, part)
+    return bytes_problem(file) or entry_problem(file, part)
 
 
-def problem_of_entry(file: Path, part: str) -> str | None:
+def entry_problem(file: Path, part: str) -> str | None:
     """What is wrong with the text of a file of `offsets` or `commits`."""
     try:
         if part == "offsets":
@@ -137,7 +141,7 @@ def problem_of_entry(file: Path, part: str) -> str | None:
     return None if version == "v1" and lines else "is not whole"
 
 
-def problem_of_text(file: Path) -> str | None:
+def text_problem(file: Path) -> str | None:
     """What is wrong with a file of `metadata` or `sources`: JSON, in `sources` after a line with the version."""
     try:
         json.loads(file.read_text().lstrip("\0").removeprefix("v1\n"))
@@ -146,16 +150,16 @@ def problem_of_text(file: Path) -> str | None:
     return None
 
 
-def problem_of_bytes(file: Path) -> str | None:
+def bytes_problem(file: Path) -> str | None:
     """What is wrong with a file by its length and its checksums; None where there are none, as Hadoop does."""
     try:
         content = file.read_bytes()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    return problem_of_sums(content, checksum_file(file)) if content else "is empty"
+    return checksum_problem(content, checksum_file(file)) if content else "is empty"
 
 
-def problem_of_sums(content: bytes, checksums: Path) -> str | None:
+def checksum_problem(content: bytes, checksums: Path) -> str | None:
     """In what a file's content differs from its checksums."""
     try:
         sums = checksums.read_bytes()
@@ -171,9 +175,9 @@ def problem_of_sums(content: bytes, checksums: Path) -> str | None:
     return "has other bytes than were written" if wrong else None
 
 
-def problem_of_state(file: Path, *, thorough: bool) -> str | None:
+def state_problem(file: Path, *, thorough: bool) -> str | None:
     """What is wrong with a version of a state, or with one of the tables that a snapshot names."""
-    problem = problem_of_bytes(file)
+    problem = bytes_problem(file)
     if problem is not None or file.suffix != ".zip":
         return problem
     try:
@@ -186,7 +190,7 @@ def problem_of_state(file: Path, *, thorough: bool) -> str | None:
         found = table.stat().st_size if table.exists() else None
         if found != length:
             return f"needs {table}, which {'is gone' if found is None else f'has {found} bytes, wanted {length}'}"
-        wrong = problem_of_bytes(table) if thorough else None
+        wrong = bytes_problem(table) if thorough else None
         if wrong is not None:
             return f"needs {table}, which {wrong}"
     return None
@@ -213,7 +217,7 @@ def is_state(file: Path) -> bool:
     return STATE_FILE.fullmatch(file.name) is not None
 
 
-def versions_of(folder: Path) -> dict[tuple[int, bool], Path]:
+def state_files(folder: Path) -> dict[tuple[int, bool], Path]:
     """The files of a state by version, and whether they are the whole state or what has changed since the version before."""
     found = {}
     for file in folder.iterdir():
@@ -223,42 +227,42 @@ def versions_of(folder: Path) -> dict[tuple[int, bool], Path]:
     return found
 
 
-def needed_from(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> set[Path]:
+def needed_files(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> set[Path]:
     """What is read for a version of a state: the last whole state before it that is good, and the changes since. And all later files."""
     good = (number for (number, is_whole), file in versions.items() if is_whole and file not in bad)
     whole = max((number for number in good if number <= version), default=0)
     return {file for (number, _), file in versions.items() if number >= whole}
 
 
-def loadable(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> bool:
+def is_loadable(versions: Mapping[tuple[int, bool], Path], version: int, bad: Mapping[Path, str]) -> bool:
     """Whether a version of a state can be read without damaged files."""
     good = {key for key, file in versions.items() if file not in bad}
     whole = max((number for number, is_whole in good if is_whole and number <= version), default=0)
     return all((number, False) in good for number in range(whole + 1, version + 1))
 
 
-def batch_to_go_on_after(
+def last_whole_batch(
     logs: Mapping[str, Mapping[int, Path]],
     stores: Mapping[Path, Mapping[tuple[int, bool], Path]],
     bad: Mapping[Path, str],
 ) -> int | None:
-    """The last batch that is whole: its offsets, its commit, and the state that it has left. NO_BATCH: the beginning."""
+    """The last batch whose offsets, commit and resulting state are whole. NO_BATCH: the beginning of the job; None: there is none."""
     offsets, commits = logs["offsets"], logs["commits"]
     whole = [n for n in commits if n in offsets and commits[n] not in bad and offsets[n] not in bad]
     for batch in sorted(whole, reverse=True):
-        if all(loadable(versions, batch + 1, bad) for versions in stores.values()):
+        if all(is_loadable(versions, batch + 1, bad) for versions in stores.values()):
             return batch
     from_the_beginning = min(offsets, default=0) == 0 and min(commits, default=0) == 0
     return NO_BATCH if from_the_beginning else None
 
 
-def to_move(
+def files_to_move(
     logs: Mapping[str, Mapping[int, Path]],
     stores: Mapping[Path, Mapping[tuple[int, bool], Path]],
     bad: Mapping[Path, str],
     after: int,
 ) -> tuple[Path, ...]:
-    """The files that must go, so that the job goes on after a batch: damaged ones, and what came later."""
+    """The files to move aside so that the job continues after a batch: damaged ones, and those of later batches."""
     offsets, commits = logs["offsets"], logs["commits"]
     planned = after + 1 in offsets and offsets[after + 1] not in bad
     found = set(bad)
@@ -274,18 +278,18 @@ def to_move(
 
 
 def mend(job: str, version: str, damage: CheckpointDamage, report: Report = silent) -> None:
-    """Move aside what is damaged and what came after it, so that the job can go on. The job must not run.
+    """Move aside damaged files and those of later batches, so that the job can continue. The job must not run.
 
-    Raises CheckpointLost where it cannot go on from any batch.
+    Raises CheckpointLost where it cannot continue after any batch.
     """
     if damage.after is None:
-        raise CheckpointLost(describe(job, version, damage))
+        raise CheckpointLost(describe_loss(job, version, damage))
     number, parent = 1, damage.checkpoint.parent / "damaged"
     while (aside := parent / f"{job}-{number}").exists():
         number += 1
-    if damage.after == NO_BATCH and set(numbered(damage.checkpoint / "offsets").values()) <= set(damage.aside):
+    if damage.after == NO_BATCH and set(files_by_batch(damage.checkpoint / "offsets").values()) <= set(damage.aside):
         move_state(damage.checkpoint, aside)
-    for file in with_checksums(damage.aside):
+    for file in with_checksum_files(damage.aside):
         kept = aside / file.relative_to(damage.checkpoint)
         kept.parent.mkdir(parents=True, exist_ok=True)
         file.replace(kept)
@@ -305,27 +309,27 @@ def move_state(checkpoint: Path, aside: Path) -> None:
         sync_to_disk(checkpoint)
 
 
-def plan_anew(job: str, version: str, checkpoint: Path, report: Report = silent) -> bool:
-    """Move aside the batch that is planned and not committed, and what it has left: the job plans another one from where it began.
+def discard_planned_batch(job: str, version: str, checkpoint: Path, report: Report = silent) -> bool:
+    """Move aside the files of the batch that is planned and not committed, so that the job plans another one from the same offsets.
 
     The job must not run, and its checkpoint has been mended. Returns False, and changes nothing, where no batch is planned or where
     the one before it is not whole.
     """
-    logs = {part: numbered(checkpoint / part) for part in ("offsets", "commits")}
-    planned = last(logs["offsets"])
-    if planned == last(logs["commits"]):
+    logs = {part: files_by_batch(checkpoint / part) for part in ("offsets", "commits")}
+    planned = last_batch(logs["offsets"])
+    if planned == last_batch(logs["commits"]):
         return False
-    stores = {folder: versions_of(folder) for folder in state_folders(checkpoint / "state")}
+    stores = {folder: state_files(folder) for folder in state_folders(checkpoint / "state")}
     given_up = {logs["offsets"][planned]: "was begun in vain, and is planned anew"}
-    after = batch_to_go_on_after(logs, stores, given_up)
-    if after != last(logs["commits"]):
+    after = last_whole_batch(logs, stores, given_up)
+    if after != last_batch(logs["commits"]):
         return False
     files = tuple(DamagedFile(file, problem) for file, problem in given_up.items())
-    mend(job, version, CheckpointDamage(checkpoint, files, after, to_move(logs, stores, given_up, after)), report)
+    mend(job, version, CheckpointDamage(checkpoint, files, after, files_to_move(logs, stores, given_up, after)), report)
     return True
 
 
-def with_checksums(files: Iterable[Path]) -> Iterator[Path]:
+def with_checksum_files(files: Iterable[Path]) -> Iterator[Path]:
     """Files, each after its checksums, so that what is left never has those of another file."""
     for file in files:
         if checksum_file(file).exists():
@@ -341,20 +345,20 @@ def mend_all(
 
     Raises CheckpointLost for one that cannot be mended, before anything of any is changed.
     """
-    found = {job: damage for job, path in jobs.items() if (damage := damage_of(path, alive=alive)) is not None}
+    found = {job: damage for job, path in jobs.items() if (damage := find_damage(path, alive=alive)) is not None}
     for job, damage in found.items():
         if damage.after is None:
-            raise CheckpointLost(describe(job, version, damage))
+            raise CheckpointLost(describe_loss(job, version, damage))
     for job, damage in found.items():
         alive()
         mend(job, version, damage, report)
 
 
 @contextmanager
-def mending_damage(version: str, jobs: Mapping[str, Path], report: Report = silent) -> Iterator[None]:
-    """Where an error ends jobs, mend their checkpoints, all bytes of which are read then: a start reads no large tables.
+def mend_on_error(version: str, jobs: Mapping[str, Path], report: Report = silent) -> Iterator[None]:
+    """If an error ends the block, check the jobs' checkpoints thoroughly and mend them. A start checks only the length of large tables.
 
-    The jobs must have ended when the block does. The error of a checkpoint that cannot be mended is replaced by one sentence.
+    The jobs must have ended when the block does. Raises CheckpointLost in place of the error for a checkpoint that cannot be mended.
     """
     try:
         yield
@@ -362,15 +366,15 @@ def mending_damage(version: str, jobs: Mapping[str, Path], report: Report = sile
         raise
     except Exception as error:
         for job, path in jobs.items():
-            damage = damage_of(path, thorough=True)
+            damage = find_damage(path, thorough=True)
             if damage is not None and damage.after is None:
-                raise CheckpointLost(describe(job, version, damage)) from error
+                raise CheckpointLost(describe_loss(job, version, damage)) from error
             if damage is not None:
                 mend(job, version, damage, report)
         raise
 
 
-def describe(job: str, version: str, damage: CheckpointDamage) -> str:
+def describe_loss(job: str, version: str, damage: CheckpointDamage) -> str:
     """One sentence about a checkpoint from which a job cannot go on."""
     return (
         f"checkpoint of {job} of version {version}: {damage.found}, and no earlier batch is whole; `kappa recover` lets the "

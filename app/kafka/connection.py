@@ -32,7 +32,7 @@ from app.core.errors import SettingsError
 from app.core.settings import KafkaSettings, Settings
 from app.kafka.last_answers import keep_last_answers
 from app.kafka.oauth_token import OAuthToken, TokenEndpointAway
-from app.kafka.record_batches import bound_headers
+from app.kafka.record_batches import use_bounded_batches
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.runner import Kafka
 
@@ -52,7 +52,7 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 MODULES = {"PLAIN": "plain.PlainLoginModule", "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule"}
 SCRAM_MODULE = "scram.ScramLoginModule"
 
-bound_headers()  # before anybody has a consumer
+use_bounded_batches()  # before anybody has a consumer
 keep_last_answers()
 
 
@@ -84,19 +84,19 @@ def client_options(settings: Settings) -> dict[str, Any]:
 
 def tls_context(kafka: KafkaSettings) -> ssl.SSLContext:
     """What kafka-python encrypts with: the authorities that are trusted, and who we are. Raises SettingsError for a bad file."""
-    with naming(kafka, "ssl_cafile"):
+    with name_settings(kafka, "ssl_cafile"):
         context = ssl.create_default_context(cafile=kafka.ssl_cafile)
     if kafka.ssl_certfile and kafka.ssl_keyfile:
         key_password = kafka.ssl_key_password.get_secret_value() if kafka.ssl_key_password else ""
-        with naming(kafka, "ssl_certfile", "ssl_keyfile"):
+        with name_settings(kafka, "ssl_certfile", "ssl_keyfile"):
             # Without a function OpenSSL would ask at the terminal for the password of a key.
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, lambda: key_password)
     return context
 
 
 @contextmanager
-def naming(kafka: KafkaSettings, *names: str) -> Iterator[None]:
-    """Turns what OpenSSL and the system say of files into a SettingsError that names these settings and the files."""
+def name_settings(kafka: KafkaSettings, *names: str) -> Iterator[None]:
+    """Replace errors of OpenSSL and of the system about files by a SettingsError that names these settings and the files."""
     try:
         yield
     except (OSError, ssl.SSLError) as error:
@@ -111,7 +111,7 @@ def naming(kafka: KafkaSettings, *names: str) -> Iterator[None]:
 def admin_client(settings: Settings) -> KafkaAdminClient:
     """An admin client. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us."""
     options = client_options(settings)
-    with reasons(options):
+    with translate_errors(options):
         return KafkaAdminClient(**options)
 
 
@@ -120,7 +120,7 @@ def open_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
     """An admin client. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us or what we ask."""
     client = admin_client(settings)
     try:
-        with reasons(client_options(settings)):
+        with translate_errors(client_options(settings)):
             yield client
     finally:
         client.close()
@@ -130,10 +130,10 @@ def open_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
 def open_consumer(settings: Settings, **more: Any) -> Iterator[KafkaConsumer]:
     """A consumer without a group. Raises ServiceUnavailable if the broker does not answer, InputError if it refuses us."""
     options = client_options(settings) | more
-    with reasons(options):
+    with translate_errors(options):
         consumer = KafkaConsumer(**options, allow_auto_create_topics=False)
     try:
-        with reasons(options):
+        with translate_errors(options):
             yield consumer
     finally:
         consumer.close()
@@ -160,13 +160,13 @@ class ConnectionLog(logging.Handler):
         self.error = found
         if str(record.msg).startswith("Bootstrap connection"):
             if not self._asked and not is_final(found):
-                self._asked, self.error = True, tls_refusal(self._options) or found
+                self._asked, self.error = True, ask_tls_refusal(self._options) or found
             if is_final(self.error):
                 raise self.error
 
 
-def tls_refusal(options: Mapping[str, Any]) -> ssl.SSLError | None:
-    """What a broker says of our certificate: with TLS 1.3 after the handshake, where kafka-python sees a closed connection."""
+def ask_tls_refusal(options: Mapping[str, Any]) -> ssl.SSLError | None:
+    """Ask the brokers why they refuse our certificate: with TLS 1.3 the answer follows the handshake, where kafka-python sees a closed connection."""
     context: ssl.SSLContext | None = options.get("ssl_context")
     if context is None:
         return None
@@ -190,11 +190,11 @@ def tls_refusal(options: Mapping[str, Any]) -> ssl.SSLError | None:
 
 def is_final(error: BaseException) -> bool:
     """Whether another try would end in the same: the broker, or we, refuse."""
-    return isinstance(error, AuthorizationError | SaslAuthenticationFailedError | NO_SASL) or not_trusted(error)
+    return isinstance(error, AuthorizationError | SaslAuthenticationFailedError | NO_SASL) or is_tls_failure(error)
 
 
-def not_trusted(error: BaseException) -> bool:
-    """Whether a TLS connection failed by what one side says of itself."""
+def is_tls_failure(error: BaseException) -> bool:
+    """Whether a TLS connection failed because of a certificate, or of the version of TLS."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return True
     return "Handshake failed" in str(error) and any(
@@ -203,8 +203,8 @@ def not_trusted(error: BaseException) -> bool:
 
 
 @contextmanager
-def reasons(options: Mapping[str, Any]) -> Iterator[None]:
-    """Turns what kafka-python raises inside the block into one error of ours, with the reason that it only logs."""
+def translate_errors(options: Mapping[str, Any]) -> Iterator[None]:
+    """Replace errors of kafka-python in the block by a KappaError, with the reason, which kafka-python only logs."""
     log, handler = logging.getLogger("kafka.net.manager"), ConnectionLog(options)
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -215,22 +215,25 @@ def reasons(options: Mapping[str, Any]) -> Iterator[None]:
     except (KafkaError, OSError) as error:
         # A broker's answer says more than a connection that failed before it, to another broker.
         why = error if isinstance(error, BrokerResponseError) else handler.error or error
-        raise failure(options, why) from error
+        raise connection_error(options, why) from error
     finally:
         log.removeHandler(handler)
         log.level, log.propagate = before
 
 
-def unavailable(settings: Settings, error: BaseException) -> KappaError:
+def unavailable_error(settings: Settings, error: BaseException) -> KappaError:
     """The error for a broker that does not answer, or refuses us."""
-    return failure({"bootstrap_servers": settings.kafka.bootstrap_servers}, error)
+    return connection_error({"bootstrap_servers": settings.kafka.bootstrap_servers}, error)
 
 
-def failure(options: Mapping[str, Any], error: BaseException, what: str = "") -> KappaError:
-    """The error of a client with these options: InputError where another try would end in the same. `what`: what the broker did not do."""
+def connection_error(options: Mapping[str, Any], error: BaseException, what: str = "") -> KappaError:
+    """The KappaError for an error of a client with these options: InputError where another try would fail alike, else ServiceUnavailable.
+
+    `what` is what the broker did not do; empty: it does not answer.
+    """
     where, kind = f"Kafka at {options['bootstrap_servers']}", type(error).__name__
     text = " ".join(str(error).split())[:MOST_TEXT]
-    refused = refusal(options, error, kind, text)
+    refused = refusal_reason(options, error, kind, text)
     if refused is not None:
         return InputError(where + refused)
     if isinstance(error, TokenEndpointAway):
@@ -247,8 +250,8 @@ def failure(options: Mapping[str, Any], error: BaseException, what: str = "") ->
     )
 
 
-def refusal(options: Mapping[str, Any], error: BaseException, kind: str, text: str) -> str | None:
-    """What a broker refuses, or we, and what to do, as a sentence goes on after its address; None where another try may end otherwise."""
+def refusal_reason(options: Mapping[str, Any], error: BaseException, kind: str, text: str) -> str | None:
+    """Why the broker, or this client, refuses, and what to do: the end of a sentence that begins with its address. None where a retry may succeed."""
     if isinstance(error, SaslAuthenticationFailedError):
         mechanism = options.get("sasl_mechanism", "SASL")
         names = (
@@ -267,7 +270,7 @@ def refusal(options: Mapping[str, Any], error: BaseException, kind: str, text: s
             f" makes no such topic ({kind}: {text}): set topics.* to what these brokers can have and permit, topics.replication "
             "to at most their number"
         )
-    if not_trusted(error):
+    if is_tls_failure(error):
         return (
             f": no trust between the broker and us ({text}): check kafka.security_protocol, ssl_cafile and "
             "ssl_certfile, and the names and dates in both certificates"
@@ -285,7 +288,7 @@ def kafka_connection(settings: Settings) -> Kafka:
     if own.security_protocol != "PLAINTEXT":
         options["security.protocol"] = own.security_protocol
     if own.security_protocol.startswith("SASL"):
-        options |= sasl_options(own)
+        options |= java_sasl_options(own)
     if own.ssl_cafile:
         # Executors have another working directory.
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(own.ssl_cafile.absolute())}
@@ -306,8 +309,8 @@ def key_for_java(own: KafkaSettings, file: Path) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def sasl_options(own: KafkaSettings) -> dict[str, str]:
-    """Who we are, for the Java client."""
+def java_sasl_options(own: KafkaSettings) -> dict[str, str]:
+    """The SASL options of the Java client."""
     module = f"{LOGIN}.{MODULES.get(own.sasl_mechanism, SCRAM_MODULE)}"
     if own.sasl_mechanism == "OAUTHBEARER":
         secret = own.sasl_oauth_client_secret.get_secret_value() if own.sasl_oauth_client_secret else ""
@@ -319,7 +322,7 @@ def sasl_options(own: KafkaSettings) -> dict[str, str]:
     else:
         password = own.sasl_password.get_secret_value() if own.sasl_password else ""
         given, more = {"username": own.sasl_username, "password": password}, {}
-    login = " ".join(f"{name}={quoted(text)}" for name, text in given.items() if text is not None)
+    login = " ".join(f"{name}={jaas_quoted(text)}" for name, text in given.items() if text is not None)
     return {"sasl.mechanism": own.sasl_mechanism, "sasl.jaas.config": f"{module} required {login};"} | more
 
 
@@ -329,6 +332,6 @@ def java_properties(settings: Settings) -> list[str]:
     return [f"-D{ALLOWED_URLS}={url}"] if url else []
 
 
-def quoted(text: str) -> str:
+def jaas_quoted(text: str) -> str:
     """A quoted value of Kafka's JAAS configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -28,7 +28,7 @@ from app.core.settings import FEW, Settings
 from app.core.timestamps import iso, iso_or
 from app.kafka import log_marks, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
-from app.kafka.connection import client_options, open_consumer, unavailable
+from app.kafka.connection import client_options, open_consumer, unavailable_error
 from app.kafka.log_marks import LogChange
 from app.kafka.offset_ranges import (
     OffsetGap,
@@ -180,7 +180,7 @@ def check_before_start(
 
 def refuse_changed_log(settings: Settings) -> None:
     """Raise DeterminismViolation where a topic is not what it was when the version's jobs ran."""
-    refuse(settings, log_marks.changes_since(settings, log_marks.read_marks(settings)))
+    raise_changes(settings, log_marks.changes_since(settings, log_marks.read_marks(settings)))
 
 
 def refuse_other_rules(settings: Settings) -> None:
@@ -203,7 +203,7 @@ def describe_other_rules(settings: Settings, first: int, ends: int) -> str:
     )
 
 
-def refuse(settings: Settings, changes: Sequence[LogChange]) -> None:
+def raise_changes(settings: Settings, changes: Sequence[LogChange]) -> None:
     """Raise DeterminismViolation where there are any."""
     if changes:
         raise DeterminismViolation(describe_changes(settings.version, changes))
@@ -245,7 +245,7 @@ def check_partitions(settings: Settings, now: LogMarks, *, inputs: bool = True) 
 
 
 @contextmanager
-def describing_data_loss(settings: Settings, jobs: Mapping[str, Path]) -> Iterator[None]:
+def explain_data_loss(settings: Settings, jobs: Mapping[str, Path]) -> Iterator[None]:
     """Where deleted records ended a job, replace its error by one sentence about them."""
     try:
         yield
@@ -302,8 +302,8 @@ class LogWatch:
 
     def _look(self) -> None:
         """Compare the log with what it was when it was last marked, also before the start, and keep what it is."""
-        now, changes = log_marks.compared(self._settings, log_marks.read_marks(self._settings))
-        refuse(self._settings, changes)
+        now, changes = log_marks.compare_log(self._settings, log_marks.read_marks(self._settings))
+        raise_changes(self._settings, changes)
         check_partitions(self._settings, now)
         try:
             topics.check_timestamps(self._settings, now)
@@ -337,7 +337,7 @@ class GapRecorder:
         at = TopicPartition(self._topic, partitions[crc32(f"{self._job} {place}".encode()) % len(partitions)])
         intent = {"next": new.last, "partition": at.partition, "from": self._consumer.end_offsets([at])[at]}
         self._keep(place, entry | intent | {"reason": new.reason})
-        append_letter(self._settings, headers_of(self._job, new), at.partition)
+        append_dead_letter(self._settings, gap_headers(self._job, new), at.partition)
         self._keep(place, {"last": new.last})
         report(f"{self._job}: {new.reason}; written to {self._topic}")
 
@@ -351,7 +351,7 @@ class GapRecorder:
         while self._consumer.position(at) < ends:
             polled = self._consumer.poll(timeout_ms=WAIT_MS).values()
             if not polled:
-                raise unavailable(self._settings, KafkaTimeoutError())
+                raise unavailable_error(self._settings, KafkaTimeoutError())
             if any(wanted in map(tuple, record.headers or ()) for records in polled for record in records):
                 return True
         return False
@@ -363,7 +363,7 @@ class GapRecorder:
         write_json_durably(self._file, self._read() | {place: entry})
 
 
-def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partition: int) -> None:
+def append_dead_letter(settings: Settings, headers: list[tuple[str, bytes]], partition: int) -> None:
     """Append a letter without a value to `dead-letters`. Raises ServiceUnavailable if Kafka does not take it."""
     producer = KafkaProducer(**client_options(settings), allow_auto_create_topics=False, acks="all")
     try:
@@ -371,7 +371,7 @@ def append_letter(settings: Settings, headers: list[tuple[str, bytes]], partitio
         producer.flush()
         sent.get(timeout=WAIT_MS / 1000)
     except KafkaError as error:
-        raise unavailable(settings, error) from error
+        raise unavailable_error(settings, error) from error
     finally:
         producer.close()
 
@@ -381,10 +381,10 @@ def record_loss(settings: Settings, topic: str, partition: int, since_ms: int, r
     lost = RefusedRecord.about(
         b"", topic=topic, partition=partition, offset=None, timestamp=since_ms, reason=f"gap: {reason}", stage="extract"
     )
-    append_letter(settings, lost.headers(), 0)
+    append_dead_letter(settings, lost.headers(), 0)
 
 
-def headers_of(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:
+def gap_headers(job: str, gap: OffsetGap) -> list[tuple[str, bytes]]:
     """The headers of every dead letter: reason and source position, here the first lost offset and about its timestamp."""
     since = gap.since_ms if gap.since_ms is not None else gap.until_ms
     refused = RefusedRecord.about(

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.timestamps import iso_millis, wall_clock
-from app.kafka.connection import failure, reasons
+from app.kafka.connection import connection_error, translate_errors
 from app.kafka.producer import DAY_MS, BoundedProducer
 from models.records.records import Heartbeat
 from pipelines.errors import KappaError
@@ -35,7 +35,7 @@ def heartbeat(milliseconds: int) -> bytes:
     return f'{{"record":"{Heartbeat.KIND}","@timestamp":"{iso_millis(milliseconds)}"}}'.encode()
 
 
-def send_heartbeats(outbox: BoundedProducer, partitions: Iterable[Where], at_ms: int) -> dict[Where, Any]:
+def queue_heartbeats(outbox: BoundedProducer, partitions: Iterable[Where], at_ms: int) -> dict[Where, Any]:
     """Queue the heartbeat of a time, epoch ms, for each of some partitions; returns kafka-python's futures. Raises as `BoundedProducer.send`."""
     value = heartbeat(at_ms)
     return {
@@ -44,7 +44,7 @@ def send_heartbeats(outbox: BoundedProducer, partitions: Iterable[Where], at_ms:
     }
 
 
-def next_beat(now_ms: int, windows: WindowingConfig) -> int:
+def next_heartbeat_ms(now_ms: int, windows: WindowingConfig) -> int:
     """The next time of a heartbeat, epoch ms: where a window can be closed, and between two of these as often as `STEP_SECONDS` says."""
     length, delay = windows.window_seconds * MILLIS, windows.watermark_delay_seconds * MILLIS
     parts = -(-windows.window_seconds // STEP_SECONDS)
@@ -89,7 +89,7 @@ class Heartbeats:
         outbox = BoundedProducer(self._options, most=10_000, delivery_timeout_ms=DAY_MS)
         try:
             partitions = [(topic, p) for topic in self._topics for p in range(outbox.partitions(topic))]
-            with reasons(self._options):
+            with translate_errors(self._options):
                 consumer = KafkaConsumer(allow_auto_create_topics=False, metrics_enabled=False, **self._options)
         except KappaError:
             outbox.close(0.0)
@@ -105,7 +105,7 @@ class Heartbeats:
             while not self._stop.is_set():
                 self._beat(outbox, consumer, partitions, due)
                 now = self._clock()
-                due = next_beat(now, self._windows)
+                due = next_heartbeat_ms(now, self._windows)
                 self._stop.wait((due - now) / 1000)
         finally:
             consumer.close()
@@ -152,7 +152,7 @@ class Heartbeats:
         try:
             ends = consumer.end_offsets([TopicPartition(*where) for where in self._ends])
         except (KafkaError, OSError) as error:
-            raise failure(self._options, error) from error
+            raise connection_error(self._options, error) from error
         found = any(ends[TopicPartition(*where)] > end for where, end in self._ends.items())
         if found:
             self._heard = self._clock()
@@ -161,7 +161,7 @@ class Heartbeats:
     def _append(self, outbox: BoundedProducer, partitions: list[Where]) -> dict[Where, int]:
         """Append a heartbeat to each of some partitions. Returns the append times, epoch ms."""
         now = self._clock()
-        sent = send_heartbeats(outbox, partitions, now)
+        sent = queue_heartbeats(outbox, partitions, now)
         outbox.flush(ANSWER_SECONDS)
         for where, future in sent.items():
             if future.value.offset != self._ends.get(where):

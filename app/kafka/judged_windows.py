@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka.connection import client_options, reasons
+from app.kafka.connection import client_options, translate_errors
 from app.kafka.shard_watermarks import ShardWatermarks
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 
@@ -86,7 +86,7 @@ class JudgedWindows:
         """Take in what has come since the last time, at first what stands at the end of each partition."""
         options = client_options(self._settings)
         topic = self._settings.model_copy(update={"version": version}).topic("novelties")
-        with reasons(options):
+        with translate_errors(options):
             if self._consumer is None:
                 self._consumer = KafkaConsumer(
                     **options, allow_auto_create_topics=False, max_poll_records=5_000, fetch_max_wait_ms=50
@@ -101,7 +101,7 @@ class JudgedWindows:
             deadline = time.monotonic() + READ_SECONDS
             for back in BACK[-1:] if known.read_to else BACK:
                 starts = {p: max(known.read_to.get(p, 0), begins[p], ends[p] - back) for p in parts}
-                read_to = take(self._consumer, known.watermarks, starts, ends, deadline)
+                read_to = read_watermarks(self._consumer, known.watermarks, starts, ends, deadline)
                 if known.watermarks.until is not None or time.monotonic() > deadline or starts == begins:
                     break
             known.read_to = {} if known.watermarks.until is None else read_to
@@ -113,7 +113,7 @@ class JudgedWindows:
             self._consumer = None
 
 
-def take(
+def read_watermarks(
     consumer: KafkaConsumer,
     watermarks: ShardWatermarks,
     starts: Mapping[TopicPartition, int],

@@ -18,10 +18,10 @@ Received = tuple[bytes, Exception | None]  # and why there will be no more
 def keep_last_answers() -> None:
     """From now on every connection of this process hands on what it has received before it ends. There is no setting for it."""
     for transport in (KafkaTCPTransport, KafkaSSLTransport):
-        transport._sock_recv = bytes_first(transport._sock_recv)
+        transport._sock_recv = report_bytes_first(transport._sock_recv)
 
 
-def bytes_first(receive: Callable[[Any], Received]) -> Callable[[Any], Received]:
+def report_bytes_first(receive: Callable[[Any], Received]) -> Callable[[Any], Received]:
     """`receive`, which reports the end of the connection at its next call where it has bytes: the socket reports it again."""
 
     @wraps(receive)

@@ -1,4 +1,4 @@
-"""What a version's topics were when it last looked: their ids, and where each partition ended in which leader epoch.
+"""Marks of the log: the ids of a version's topics, and the end and leader epoch of each partition, when the version's jobs last looked.
 
     home/checkpoints/VERSION/log/JOB.json    written every few seconds by the process that runs the job
 
@@ -24,7 +24,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import Settings
 from app.kafka import topics
-from app.kafka.connection import admin_client, unavailable
+from app.kafka.connection import admin_client, unavailable_error
 from app.kafka.topic_marks import NO_EPOCH, LogMarks, TopicMark, marks_of, record_of
 
 OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
@@ -89,28 +89,28 @@ def write_marks(settings: Settings, job: str, marks: LogMarks) -> None:
 
 def mark_now(settings: Settings) -> LogMarks:
     """The marks of all topics of a version that exist now. Raises ServiceUnavailable if Kafka does not answer."""
-    return compared(settings, [])[0]
+    return compare_log(settings, [])[0]
 
 
 def changes_since(settings: Settings, marks: Sequence[LogMarks]) -> list[LogChange]:
     """Topics that are not what they were when they were marked. Raises ServiceUnavailable if Kafka does not answer."""
-    return compared(settings, marks)[1] if marks else []
+    return compare_log(settings, marks)[1] if marks else []
 
 
-def compared(settings: Settings, marks: Sequence[LogMarks]) -> tuple[LogMarks, list[LogChange]]:
-    """The marks of all topics of a version that exist now, and topics that are not what they were when they were marked.
+def compare_log(settings: Settings, marks: Sequence[LogMarks]) -> tuple[LogMarks, list[LogChange]]:
+    """Compare the log with earlier marks; returns the marks of all existing topics of a version, and the changes.
 
-    The new marks are of before the comparison, so that what is lost meanwhile is found with them. Raises ServiceUnavailable if Kafka does not
-    answer.
+    The new marks are taken before the comparison, so that records that are lost meanwhile are found with them. Raises ServiceUnavailable if Kafka
+    does not answer.
     """
-    own = {topic.name for topic in topics.wanted(settings)}
+    own = {topic.name for topic in topics.required_topics(settings)}
     client = admin_client(settings)
     try:
-        found = described(client, own.union(*marks))
-        ends = ends_now(client, found)
-        changed = {change for one in marks for change in changes(client, one, found, ends)}
+        found = describe_topics(client, own.union(*marks))
+        ends = current_ends(client, found)
+        changed = {change for one in marks for change in find_changes(client, one, found, ends)}
     except KafkaError as error:
-        raise unavailable(settings, error) from error
+        raise unavailable_error(settings, error) from error
     finally:
         client.close()
     now = {
@@ -123,25 +123,25 @@ def compared(settings: Settings, marks: Sequence[LogMarks]) -> tuple[LogMarks, l
     return now, sorted(changed, key=lambda one: (one.topic, -1 if one.partition is None else one.partition, one.end))
 
 
-def ends_now(client: KafkaAdminClient, found: Mapping[str, Mapping[str, Any]]) -> PartitionEnds:
+def current_ends(client: KafkaAdminClient, found: Mapping[str, Mapping[str, Any]]) -> PartitionEnds:
     """The end of each partition of some topics, with the leader epoch in which it ends there."""
     parts = [
         TopicPartition(topic, one["partition_index"]) for topic, about in found.items() for one in about["partitions"]
     ]
     ends = client.list_partition_offsets({part: OffsetSpec.LATEST for part in parts}) if parts else {}
-    return {part: (end.offset, epoch_of(end.leader_epoch)) for part, end in ends.items()}
+    return {part: (end.offset, epoch_or_unknown(end.leader_epoch)) for part, end in ends.items()}
 
 
-def changes(
+def find_changes(
     client: KafkaAdminClient, marks: LogMarks, found: Mapping[str, Mapping[str, Any]], ends: PartitionEnds
 ) -> list[LogChange]:
-    """What has changed since one set of marks. `found` are descriptions of topics by name, `ends` what they end at."""
-    gone = [topic for topic, mark in marks.items() if is_another(mark.topic_id, found.get(topic))]
+    """The changes since one set of marks. `found` are descriptions of topics by name, `ends` the present ends of partitions."""
+    gone = [topic for topic, mark in marks.items() if is_gone_or_recreated(mark.topic_id, found.get(topic))]
     kept = {topic: mark for topic, mark in marks.items() if topic not in gone}
     wanted = {
         TopicPartition(topic, partition): end for topic, mark in kept.items() for partition, end in mark.ends.items()
     }
-    now = kept_ends(client, found, ends, wanted)
+    now = preserved_ends(client, found, ends, wanted)
     lost = [
         LogChange(part.topic, part.partition, marked, now[part])
         for part, (marked, _) in wanted.items()
@@ -150,10 +150,10 @@ def changes(
     return [LogChange(topic) for topic in gone] + lost
 
 
-def kept_ends(
+def preserved_ends(
     client: KafkaAdminClient, found: Mapping[str, Mapping[str, Any]], ends: PartitionEnds, wanted: PartitionEnds
 ) -> dict[TopicPartition, int]:
-    """Up to where each partition has the records that it had: where the leader epoch of its mark has ended, at most its end."""
+    """Up to which offset each partition still has the records that it had: the end of the leader epoch of its mark, at most its own end."""
     there = {
         TopicPartition(topic, one["partition_index"]): one
         for topic, about in found.items()
@@ -180,22 +180,22 @@ def kept_ends(
     return kept
 
 
-def is_another(topic_id: str, about: Mapping[str, Any] | None) -> bool:
+def is_gone_or_recreated(topic_id: str, about: Mapping[str, Any] | None) -> bool:
     """Whether a topic is gone, or has another id."""
     if about is None:
         return True
     return NO_ID not in (topic_id, str(about["topic_id"])) and topic_id != str(about["topic_id"])
 
 
-def described(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+def describe_topics(client: KafkaAdminClient, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """Descriptions of the topics that exist, by name."""
-    return known(client.describe_topics(sorted(set(names))))
+    return existing_topics(client.describe_topics(sorted(set(names))))
 
 
-def known(found: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Of a broker's descriptions, by name those of topics that exist. Raises KafkaError where it does not say whether one does.
+def existing_topics(found: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The descriptions of existing topics, by name. Raises KafkaError where the broker does not say whether a topic exists.
 
-    A topic that we may not describe is no topic that was deleted.
+    A topic that this user may not describe would otherwise look deleted.
     """
     topics_there = {}
     for one in found:
@@ -208,6 +208,6 @@ def known(found: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     return topics_there
 
 
-def epoch_of(epoch: int | None) -> int:
-    """A leader epoch as it is kept."""
+def epoch_or_unknown(epoch: int | None) -> int:
+    """A leader epoch, NO_EPOCH where the broker gave none."""
     return NO_EPOCH if epoch is None else epoch

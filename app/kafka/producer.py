@@ -11,7 +11,7 @@ import structlog
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from app.kafka.connection import failure, reasons
+from app.kafka.connection import connection_error, translate_errors
 from pipelines.errors import KappaError, ServiceUnavailable
 
 log = structlog.get_logger()
@@ -20,7 +20,7 @@ MOST_PENDING = 50_000
 DAY_MS = 24 * 3600 * 1000
 
 
-def closed(producer: KafkaProducer, timeout: float) -> bool:
+def close_producer(producer: KafkaProducer, timeout: float) -> bool:
     """Wait up to `timeout` seconds for acknowledgements, then close a producer, whatever waits. Returns whether all was acknowledged."""
     try:
         producer.close(timeout=timeout)
@@ -59,7 +59,7 @@ class BoundedProducer:
         self._where = options.get("bootstrap_servers")
         self.sent = 0
         self._options = options
-        with reasons(options):
+        with translate_errors(options):
             self._producer = KafkaProducer(
                 allow_auto_create_topics=False, **{"acks": "all", "metrics_enabled": False, **tuning, **options}
             )
@@ -110,7 +110,7 @@ class BoundedProducer:
 
     def close(self, timeout: float = 10.0) -> None:
         """Wait up to `timeout` seconds for acknowledgements, then close. Records that were waited for in vain are counted in the log."""
-        if not closed(self._producer, timeout) and timeout > 0:
+        if not close_producer(self._producer, timeout) and timeout > 0:
             # those that closing has failed by now are done as well
             waiting = sum(not future.succeeded() for future in self._pending)
             log.warning("records were given up", kafka=self._where, records=waiting)
@@ -130,4 +130,4 @@ class BoundedProducer:
             self.close(0.0 if error else 10.0)
 
     def _unavailable(self, error: Exception) -> KappaError:
-        return failure(self._options, error, "did not take records")
+        return connection_error(self._options, error, "did not take records")

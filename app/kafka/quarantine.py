@@ -20,8 +20,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
 from app.core.settings import Settings
-from app.kafka.connection import client_options, open_consumer, unavailable
-from app.kafka.producer import closed
+from app.kafka.connection import client_options, open_consumer, unavailable_error
+from app.kafka.producer import close_producer
 from app.kafka.record_range import records_between
 from app.kafka.topics import QUARANTINE
 from models.records.records import JOBS, QuarantinedRecord, RefusedRecord
@@ -213,7 +213,7 @@ def send(settings: Settings, records: Sequence[Outgoing]) -> list[int]:
         producer.flush(SEND_SECONDS)
         return [one.get(timeout=SEND_SECONDS).offset for one in sent]
     except (KafkaError, OSError) as error:
-        raise unavailable(settings, error) from error
+        raise unavailable_error(settings, error) from error
     finally:
         if producer is not None:
-            closed(producer, SEND_SECONDS)
+            close_producer(producer, SEND_SECONDS)

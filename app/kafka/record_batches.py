@@ -63,46 +63,46 @@ class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ha
             raise ValueError(msg)
         later, at = decode_varint(buffer, begin + 1)  # behind the attributes, a byte that means nothing yet
         offset, at = decode_varint(buffer, at)
-        key, at = part(buffer, at)
-        value, at = part(buffer, at)
-        headers = headers_of(buffer, at, end)
+        key, at = read_bytes(buffer, at)
+        value, at = read_bytes(buffer, at)
+        headers = read_headers(buffer, at, end)
         self._pos = end
         is_append_time = self.timestamp_type == self.LOG_APPEND_TIME
         time = self.max_timestamp if is_append_time else self.first_timestamp + later
         return DefaultRecord(length, self.base_offset + offset, time, self.timestamp_type, key, value, headers)
 
 
-def part(buffer: Any, at: int) -> tuple[bytes | None, int]:
-    """The bytes with their length before them, None for a length below 0, and where they end."""
+def read_bytes(buffer: Any, at: int) -> tuple[bytes | None, int]:
+    """Read bytes that their length precedes; returns them (None for a length below 0) and the place behind them."""
     length, at = decode_varint(buffer, at)
     return (None, at) if length < 0 else (bytes(buffer[at : at + length]), at + length)
 
 
-def headers_of(buffer: Any, at: int, end: int) -> Headers:
-    """The headers from a place up to the end of their record; none where they are too many or too large."""
+def read_headers(buffer: Any, at: int, end: int) -> Headers:
+    """Read the headers from a place up to the end of their record; empty where they are too many or too large."""
     count, at = decode_varint(buffer, at)
     found: Headers = []
     if 0 < count <= MOST_HEADERS and end - at <= MOST_HEADER_BYTES:
         for _ in range(count):
-            name, at = part(buffer, at)
-            value, at = part(buffer, at)
+            name, at = read_bytes(buffer, at)
+            value, at = read_bytes(buffer, at)
             found.append(((name or b"").decode(errors="replace"), value))
     return found
 
 
-def unpacked_snappy(data: bytes) -> bytes:
+def unpack_snappy(data: bytes) -> bytes:
     """The content of a stream of Snappy's blocks, or of one block alone."""
     if not data.startswith(XERIAL):
-        return snappy_block(data)
+        return unpack_snappy_block(data)
     found, at = [], XERIAL_HEADER
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
-        found.append(snappy_block(data[at + 4 : at + 4 + size]))
+        found.append(unpack_snappy_block(data[at + 4 : at + 4 + size]))
         at += 4 + size
     return b"".join(found)
 
 
-def snappy_block(block: bytes) -> bytes:
+def unpack_snappy_block(block: bytes) -> bytes:
     """The content of a block, which begins with its length: seven bits in each byte, the lowest first."""
     length = shift = at = 0
     while True:
@@ -116,7 +116,7 @@ def snappy_block(block: bytes) -> bytes:
     return bytes(pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True))
 
 
-def unpacked_zstd(data: bytes) -> bytes:
+def unpack_zstd(data: bytes) -> bytes:
     """The content of frames of Zstandard."""
     found = bytearray()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
@@ -128,9 +128,9 @@ def unpacked_zstd(data: bytes) -> bytes:
     return bytes(found)
 
 
-UNPACK = {BoundedBatch.CODEC_SNAPPY: unpacked_snappy, BoundedBatch.CODEC_ZSTD: unpacked_zstd}
+UNPACK = {BoundedBatch.CODEC_SNAPPY: unpack_snappy, BoundedBatch.CODEC_ZSTD: unpack_zstd}
 
 
-def bound_headers() -> None:
-    """From now on every consumer of this process reads batches so. There is no setting for it."""
+def use_bounded_batches() -> None:
+    """Let every consumer of this process read batches as `BoundedBatch` does. kafka-python has no setting for it."""
     memory_records.DefaultRecordBatch = BoundedBatch

@@ -8,7 +8,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka.connection import open_consumer, unavailable
+from app.kafka.connection import open_consumer, unavailable_error
 
 POLL_MS = 1_000
 SILENT_POLLS = 30  # in a row without a record, after which the broker counts as gone
@@ -27,7 +27,7 @@ def records_between(
         polled = [record for batch in consumer.poll(timeout_ms=POLL_MS).values() for record in batch]
         silent = 0 if polled else silent + 1
         if silent > SILENT_POLLS:
-            raise unavailable(settings, TimeoutError())
+            raise unavailable_error(settings, TimeoutError())
         yield from (record for record in polled if record.offset < end)
 
 

@@ -104,7 +104,7 @@ class RuleTopic:
     def in_effect(self, now: int) -> RulesNow:
         """The rules that are in effect in the window of `now`, epoch ms, or of the last record if that is later, and those that will be."""
         log, since = RuleLog(), max([now // self.window_ms * self.window_ms, *(one.since for one in self.records[-1:])])
-        deque(taken(log, self.placed, self.window_ms, refused), maxlen=0)
+        deque(taken(log, self.placed, self.window_ms, log_refused), maxlen=0)
         log.forget(forgotten_until(since, self.window_ms))
         room = MOST_RULES - len(log.known)
         log.forget(since)
@@ -117,7 +117,7 @@ class RuleTopic:
         return next(one for one in self.records if one.offset == offset)
 
 
-def refused(offset: int, reason: str) -> None:
+def log_refused(offset: int, reason: str) -> None:
     """Note a record that takes no effect: for jobs it is a dead letter."""
     log.warning("a record of the topic rules takes no effect", offset=offset, reason=reason)
 
@@ -154,8 +154,8 @@ def read(settings: Settings, until: int | None = None) -> RuleTopic:
         end = consumer.end_offsets([at])[at]
         end = end if until is None else min(until, end)
         window_ms = settings.windowing.window_seconds * MILLIS
-        unread = unread_of(settings, consumer, at)
-        return RuleTopic(end, tuple(records_of(settings, consumer, at, end, 0, unread)), window_ms)
+        unread = quarantined_rules(settings, consumer, at)
+        return RuleTopic(end, tuple(named_records(settings, consumer, at, end, 0, unread)), window_ms)
 
 
 @dataclass(frozen=True)
@@ -183,20 +183,20 @@ class RuleTail:
         with open_consumer(self._settings, check_crcs=False) as consumer:
             if not consumer.partitions_for_topic(at.topic):
                 return NewRules()
-            unread, end = unread_of(self._settings, consumer, at), consumer.end_offsets([at])[at]
+            unread, end = quarantined_rules(self._settings, consumer, at), consumer.end_offsets([at])[at]
             later = any(one.offset < self._next for one in unread.records if one not in self._unread.records)
             begin = 0 if later or self._next > end else self._next
-            found = tuple(one.placed for one in records_of(self._settings, consumer, at, end, begin, unread))
+            found = tuple(one.placed for one in named_records(self._settings, consumer, at, end, begin, unread))
             self._next, self._unread = end, unread
         return NewRules(found, begin == 0)
 
 
-def unread_of(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> Quarantine:
+def quarantined_rules(settings: Settings, consumer: KafkaConsumer, at: TopicPartition) -> Quarantine:
     """The records in quarantine that `extract` does not read."""
     return quarantine.read_with(settings, consumer).found.for_job("extract", [at.topic])
 
 
-def records_of(
+def named_records(
     settings: Settings, consumer: KafkaConsumer, at: TopicPartition, end: int, begin: int, unread: Quarantine
 ) -> Iterator[AppendedRule]:
     """The records from an offset up to another that are under names; what `extract` refuses, or does not read, comes without its JSON."""

@@ -16,7 +16,7 @@ import xxhash
 from kafka import KafkaConsumer, TopicPartition
 
 from app.core.settings import Settings
-from app.kafka.connection import client_options, reasons
+from app.kafka.connection import client_options, translate_errors
 from models.core.series import parse
 from pipelines.errors import InputError, ServiceUnavailable
 
@@ -111,7 +111,7 @@ class ScoreLog:
         self._options, self._rate = client_options(settings), FIRST_RATE
         # Checksums in Python would take half of the time, and this is for pictures alone.
         more = {"fetch_max_wait_ms": 50, "check_crcs": False}
-        with reasons(self._options):
+        with translate_errors(self._options):
             self._probe = KafkaConsumer(
                 **self._options,
                 **more,
@@ -139,7 +139,7 @@ class ScoreLog:
 
     def answer(self, asked: Question) -> ScoreCurves:
         """The curves of a question, as much of them as can be read in its time."""
-        with reasons(self._options):
+        with translate_errors(self._options):
             return self._answer(asked)
 
     def _answer(self, asked: Question) -> ScoreCurves:
@@ -151,7 +151,7 @@ class ScoreLog:
         read = 0
         for left, (part, names) in zip(range(len(parts), 0, -1), parts.items(), strict=True):
             own = max(deadline - time.monotonic(), 0.0) / left
-            start, end = cut(*ranges[part], most=max(int(PLANNED * own * self._rate), NEAR))
+            start, end = window_around_focus(*ranges[part], most=max(int(PLANNED * own * self._rate), NEAR))
             focus = min(max(start, ranges[part][1]), end)
             read += self._read(part, (start, focus, end), names, asked, points, own)
         found = {name: [own[key].to_json() for key in sorted(own)] for name, own in points.items() if own}
@@ -227,7 +227,7 @@ class ScoreLog:
             for record in self._reader.poll(POLL_MS).get(part, ()):
                 name = names.get(record.key)
                 if name is not None and record.offset < end:
-                    add(points[name], score_of(record.value), asked, bucket)
+                    add_score(points[name], score_of(record.value), asked, bucket)
                 read += 1
             at = self._reader.position(part)
         if read > MEASURABLE or at < end:
@@ -235,13 +235,13 @@ class ScoreLog:
         return read
 
 
-def add(points: dict[int, CurvePoint], score: Mapping[str, Any] | None, asked: Question, bucket: int) -> None:
+def add_score(points: dict[int, CurvePoint], score: Mapping[str, Any] | None, asked: Question, bucket: int) -> None:
     """Take in a score into the point of its time, if it is of the time that is asked for."""
     if score is not None and asked.since <= score["window_end"] <= asked.until:
         points.setdefault(score["window_end"] // bucket, CurvePoint()).add(score)
 
 
-def cut(start: int, focus: int, end: int, *, most: int) -> tuple[int, int]:
+def window_around_focus(start: int, focus: int, end: int, *, most: int) -> tuple[int, int]:
     """The part of a range of offsets with at most so many of them that has the focus in its middle, as far as the ends permit."""
     first = max(start, min(focus - most // 2, end - most))
     return first, min(end, first + most)

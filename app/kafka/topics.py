@@ -27,9 +27,9 @@ __all__ = [
     "check_timestamps",
     "create",
     "indexed_kinds",
-    "inputs_of",
+    "input_topics_of_job",
+    "required_topics",
     "topic_names",
-    "wanted",
 ]
 
 OUTPUTS = ("statistics", "scores", "bounds", "novelties", "incidents", "late", "dead-letters")
@@ -60,7 +60,7 @@ class Topic:
     config: dict[str, str]
 
 
-def wanted(settings: Settings) -> list[Topic]:
+def required_topics(settings: Settings) -> list[Topic]:
     """All topics of the version that the settings name."""
     own = settings.topics
     stamped = "LogAppendTime" if own.timestamps == "append" else "CreateTime"
@@ -80,7 +80,7 @@ def wanted(settings: Settings) -> list[Topic]:
     of_kind = (
         dict.fromkeys(INPUTS, inputs)
         | {"labels": inputs | {"max.message.bytes": MOST_OF_LABELS}}
-        | {RULES: inputs | {"max.message.bytes": MOST_OF_RULES} | keeping_the_last(own)}
+        | {RULES: inputs | {"max.message.bytes": MOST_OF_RULES} | compaction_config(own)}
         | dict.fromkeys(COMPACTED, outputs | {"cleanup.policy": "compact,delete"})
     )
     count = settings.input_partitions
@@ -95,7 +95,7 @@ def wanted(settings: Settings) -> list[Topic]:
     ]
 
 
-def keeping_the_last(own: TopicSettings) -> dict[str, str]:
+def compaction_config(own: TopicSettings) -> dict[str, str]:
     """What the topic of rules has beside other inputs: the last record of each name stays however old it is, all of them as long as inputs do.
 
     Heartbeats have one key, so they go with the retention of inputs. History is kept as it is: all of it is old.
@@ -118,7 +118,7 @@ def indexed_kinds(settings: Settings) -> tuple[str, ...]:
     return (*INDEXED, *(("scores",) if settings.index.scores else ()))
 
 
-def inputs_of(settings: Settings, job: str) -> list[tuple[str, ...]]:
+def input_topics_of_job(settings: Settings, job: str) -> list[tuple[str, ...]]:
     """The names of the topics that a job reads, for each of its inputs."""
     if job == "index":
         # Nearly all of `labels` are heartbeats, which are no reason for a batch: it is an input of its own.
@@ -150,7 +150,7 @@ def create(settings: Settings) -> dict[str, str]:
         Kafka does not answer.
     """
     with open_admin(settings) as client:
-        topics = wanted(settings)
+        topics = required_topics(settings)
         existing = {
             t["name"]: len(t["partitions"]) for t in client.describe_topics([t.name for t in topics]) if t["partitions"]
         }
@@ -178,7 +178,7 @@ def check_timestamps(settings: Settings, existing: Container[str]) -> None:
     Raises ServiceUnavailable if Kafka does not answer.
     """
     with open_admin(settings) as client:
-        _compare_timestamps(client, settings, [topic for topic in wanted(settings) if topic.name in existing])
+        _compare_timestamps(client, settings, [topic for topic in required_topics(settings) if topic.name in existing])
 
 
 def alter_command(settings: Settings, topic: str, change: str) -> str:

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 
 from app.core.notify_settings import NotifySettings
 from app.core.settings import Settings
-from app.kafka.connection import client_options, reasons, unavailable
+from app.kafka.connection import client_options, translate_errors, unavailable_error
 from app.kafka.early_records import alarm_of
 from app.kafka.topics import EARLY
 from app.notify.incident import LogPlace, ReadIncident, incident_of
@@ -61,7 +61,7 @@ class IncidentsReader:
         self._early = TopicPartition(settings.topic(EARLY), 0)
         self._reads_early = any(channel.early for channel in settings.notify.channels.values())
         options = client_options(settings)
-        with reasons(options):
+        with translate_errors(options):
             self._consumer = KafkaConsumer(
                 **options, allow_auto_create_topics=False, auto_offset_reset="earliest", max_poll_records=MOST_RECORDS
             )
@@ -91,7 +91,7 @@ class IncidentsReader:
             self._versions = there
             self._assign([TopicPartition(name, p) for name in self._versions for p in sorted(parts[name])])
         except (KafkaError, OSError) as error:
-            raise unavailable(self._settings, error) from error
+            raise unavailable_error(self._settings, error) from error
         return tuple(version for version in before if version not in wanted)
 
     def _topic(self, version: str) -> str:
@@ -144,7 +144,7 @@ class IncidentsReader:
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS)
         except KafkaError as error:
-            raise unavailable(self._settings, error) from error
+            raise unavailable_error(self._settings, error) from error
         for at, records in polled.items():
             if at == self._labels:
                 yield from (Read(LogPlace(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)

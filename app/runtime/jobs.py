@@ -11,7 +11,7 @@ from typing import TypeVar
 from app.core.settings import Settings
 from app.kafka.connection import kafka_connection
 from app.kafka.data_loss import checkpoints
-from app.kafka.topics import DELIVERIES, EARLY, inputs_of, topic_names
+from app.kafka.topics import DELIVERIES, EARLY, input_topics_of_job, topic_names
 from app.search.connection import elasticsearch_connection
 from app.versions.start_position import StartPosition, start_position
 from models.detection.alarm_bounds import EarlyParameters
@@ -161,7 +161,7 @@ def index_job(
     topics = topic_names(settings) | {kind: settings.topic(kind) for kind in (DELIVERIES, EARLY)}
     since = settings.index.scores_since
     first = None if since is None else int(1000 * since.timestamp())
-    own, labels = inputs_of(settings, "index")
+    own, labels = input_topics_of_job(settings, "index")
     unread = quarantine.for_job("index", (*own, *labels))
     return Job(
         name="index",

@@ -125,7 +125,7 @@ def in_parts(version: str, name: str, checkpoint: Path, batch: PlannedBatch, rep
     """
     records = sum(end - batch.begins[place] for place, end in batch.ends.items())
     most = max(FEW_RECORDS, records // PARTS)
-    if records <= FEW_RECORDS or not checkpoint_damage.plan_anew(name, version, checkpoint, report):
+    if records <= FEW_RECORDS or not checkpoint_damage.discard_planned_batch(name, version, checkpoint, report):
         return {}
     report(f"{name}: it goes on with at most {most:,} records a batch until it is started again")
     log.warning("a batch is planned anew in parts", job=name, batch=batch.number, records=records, most=most)

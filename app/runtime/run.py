@@ -159,9 +159,9 @@ def started_jobs(
     if "detect" in selection.names:
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
-    changed_topics.check(settings, checkpoints)  # before any topic is created
+    changed_topics.check_topics(settings, checkpoints)  # before any topic is created
     accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
-    changed_topics.adapt(settings, checkpoints, report)  # what is read no longer may be deleted
+    changed_topics.adapt_checkpoints(settings, checkpoints, report)  # what is read no longer may be deleted
     lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
     prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
     if not {*start_position.JOBS_WITH_STATE}.isdisjoint(selection.names):
@@ -214,7 +214,7 @@ def index_to_end(spark: SparkSession, settings: Settings, stopping: threading.Ev
     The caller holds the lock of `index`. Raises ServiceUnavailable where it is stopped while Elasticsearch is away.
     """
     stopping = stopping or threading.Event()
-    changed_topics.adapt(settings, data_loss.checkpoints(settings, ("index",)))
+    changed_topics.adapt_checkpoints(settings, data_loss.checkpoints(settings, ("index",)))
     prepare(settings, ("index",))
     unread, kafka = quarantine.read(settings).found, kafka_connection(settings)
     runner = Runner(spark, kafka)

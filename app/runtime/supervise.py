@@ -157,7 +157,9 @@ def run_until_stopped(
             if waiting != reported:
                 report(waiting)
                 reported = waiting
-            changed_topics.check(own, selection.checkpoints(own))  # the other process may have another topics.prefix
+            changed_topics.check_topics(
+                own, selection.checkpoints(own)
+            )  # the other process may have another topics.prefix
             topics.create(own)
             services.begin()
             health.parent.alive()
@@ -202,8 +204,8 @@ def run_version(
         if stopping.is_set() or (follow and serves.version() != settings.version):
             leave.set()
 
-    mended = checkpoint_damage.mending_damage(settings.version, checkpoints, report)
-    with mended, data_loss.describing_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
+    mended = checkpoint_damage.mend_on_error(settings.version, checkpoints, report)
+    with mended, data_loss.explain_data_loss(settings, checkpoints), started as runner, ExitStack() as beside:
         services.begin()
         beside.enter_context(watch)
         spark = session(settings)

@@ -20,7 +20,7 @@ from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.kafka import topics
 from app.kafka.checkpoints import consumed_offsets, last_committed
-from app.kafka.data_loss import append_letter
+from app.kafka.data_loss import append_dead_letter
 from models.records.records import RefusedRecord
 from pipelines.errors import DeterminismViolation
 
@@ -133,7 +133,7 @@ def check_before_start(
     for number, one in enumerate(found):
         if one.accepted is None:
             topics.create(settings)  # the record needs its topic
-            append_letter(settings, letter(settings, one, jobs.get(one.job)).headers(), 0)
+            append_dead_letter(settings, letter(settings, one, jobs.get(one.job)).headers(), 0)
             found[number] = dataclasses.replace(one, accepted=now_ms())
             write(settings, found)
             report(f"{one.job}: accepted: {one.what}; written to {settings.topic('dead-letters')}")

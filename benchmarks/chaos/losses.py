@@ -67,7 +67,7 @@ def delete_all(settings: Settings, kinds: Iterable[str]) -> int:
 
     Not those of a topic that is compacted alone, as `rules` is: of it retention deletes nothing, and the broker refuses to.
     """
-    kept = {one.name for one in topics.wanted(settings) if one.config.get("cleanup.policy") == "compact"}
+    kept = {one.name for one in topics.required_topics(settings) if one.config.get("cleanup.policy") == "compact"}
     ends = {place: end for place, end in ends_of(settings, kinds).items() if place[0] not in kept}
     client = admin_client(settings)
     try:

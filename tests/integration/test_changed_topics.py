@@ -16,7 +16,7 @@ from app.core.settings import IndexSettings, Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import changed_topics, topics
 from app.kafka.connection import client_options, open_admin
-from app.kafka.data_loss import append_letter
+from app.kafka.data_loss import append_dead_letter
 from app.runtime.run import index_to_end
 from app.search.mappings import drop_version
 from models.records.index_names import alias_of
@@ -46,7 +46,7 @@ class IndexedTopics:
         letter = RefusedRecord.about(
             b"", topic="t", partition=0, offset=self.letters, timestamp=NIGHT, reason="no record", stage="extract"
         )
-        append_letter(self.settings, letter.headers(), self.letters % self.settings.topics.partitions)
+        append_dead_letter(self.settings, letter.headers(), self.letters % self.settings.topics.partitions)
         self.scores, self.letters = self.scores + scores, self.letters + 1
 
     def delete(self, before: int) -> None:
@@ -66,7 +66,7 @@ def counted(settings: Settings, kind: str) -> int:
 def plan_in_vain(spark: SparkSession, settings: Settings) -> None:
     """Let Spark plan a batch of `index` with these topics over a checkpoint of others, as releases without this comparison did."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changed_topics, "adapt", lambda *_: None)
+        patch.setattr(changed_topics, "adapt_checkpoints", lambda *_: None)
         with pytest.raises(StreamingQueryException):
             index_to_end(spark, settings)
 

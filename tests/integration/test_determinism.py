@@ -29,7 +29,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.search.connection import elasticsearch_connection
@@ -81,7 +81,7 @@ def beat(settings: Settings) -> None:
             part = TopicPartition(*where)
             consumer.assign([part])
             consumer.seek(part, consumer.end_offsets([part])[part] - 1)
-            send_heartbeats(outbox, [where], next(consumer).timestamp)
+            queue_heartbeats(outbox, [where], next(consumer).timestamp)
 
 
 def test_crashes_batches_and_backlogs_change_nothing(

@@ -23,7 +23,7 @@ from app.core.timestamps import iso_millis, wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 
@@ -63,7 +63,7 @@ class LiveLog:
         self._outbox.flush(30.0)
 
     def _second(self, at: int) -> None:
-        send_heartbeats(self._outbox, input_partitions(self._settings), at)
+        queue_heartbeats(self._outbox, input_partitions(self._settings), at)
         for host in HOSTS if at % 10_000 == 0 else ():
             for metric, level in USUAL.items():
                 value = self.factor[host] * level * self._chance.gauss(1.0, 0.05)

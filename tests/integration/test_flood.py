@@ -17,7 +17,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
@@ -60,8 +60,8 @@ def send(settings: Settings, *, flood: bool) -> None:
                     where = i % partitions["telemetry"]
                     outbox.send(topic, value, key=b"", partition=where, timestamp_ms=begin + 7000)
             for moment in range(begin, begin + WINDOW_MS, 5_000):
-                send_heartbeats(outbox, input_partitions(settings), moment)
-        send_heartbeats(outbox, input_partitions(settings), START + (WINDOWS + 10) * WINDOW_MS)
+                queue_heartbeats(outbox, input_partitions(settings), moment)
+        queue_heartbeats(outbox, input_partitions(settings), START + (WINDOWS + 10) * WINDOW_MS)
 
 
 def run(spark: SparkSession, settings: Settings, *, flood: bool) -> None:

@@ -53,7 +53,7 @@ def test_a_topic_that_was_made_again_is_found_although_it_has_grown(
     topics.create(settings)
     append(settings, "telemetry", 3)
     marks = mark_now(settings)
-    assert set(marks) == {topic.name for topic in topics.wanted(settings)}
+    assert set(marks) == {topic.name for topic in topics.required_topics(settings)}
     assert marks[settings.topic("telemetry")].ends[0][0] == 3
     append(settings, "telemetry", 2)
     assert changes_since(settings, [marks]) == []

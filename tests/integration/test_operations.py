@@ -23,7 +23,7 @@ from app.core.timestamps import wall_clock
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime.run import prepare
@@ -134,7 +134,7 @@ class ExtractAndDetect:
         self.beat()
 
     def beat(self) -> None:
-        send_heartbeats(self.outbox, input_partitions(self.settings), wall_clock())
+        queue_heartbeats(self.outbox, input_partitions(self.settings), wall_clock())
         self.outbox.flush()
 
     def statistics(self) -> list[tuple[int, str]]:

@@ -29,7 +29,7 @@ from app.embedded.stack import Stack, running_stack
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.search.connection import elasticsearch_connection
@@ -132,7 +132,7 @@ class EventSender:
             host = HOSTS[number // 50 % len(HOSTS)]
             outbox.send(telemetry, point(host, now, 1.0, f"job-{number}"), key=b"")
         if number % 10 == 0:
-            send_heartbeats(outbox, input_partitions(self.settings), now)
+            queue_heartbeats(outbox, input_partitions(self.settings), now)
             outbox.send(telemetry, point(HOSTS[0], now - 5 * SECOND, 1.0), key=b"")
             outbox.send(self.settings.topic("logs"), b"not a record", key=b"")
 

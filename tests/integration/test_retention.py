@@ -22,7 +22,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import data_loss, log_marks, topics
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
 from app.kafka.connection import admin_client, client_options, kafka_connection, open_consumer
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.offset_ranges import OffsetGap, OffsetRange, find_gaps, find_gaps_since, offset_ranges
 from app.kafka.producer import BoundedProducer
@@ -78,7 +78,7 @@ def write(
             value = json.dumps(point | {"metric.value": window / 7, "more": more}).encode()
             outbox.send(settings.topic("telemetry"), value, key=b"", partition=0, timestamp_ms=now)
             silent = [where for where in input_partitions(settings) if where != (settings.topic("telemetry"), 0)]
-            send_heartbeats(outbox, silent, now)
+            queue_heartbeats(outbox, silent, now)
     outbox.flush()
 
 
@@ -160,7 +160,7 @@ def test_what_was_deleted_unread_stops_a_job_and_is_written_once_when_accepted(
     assert "\n" not in sentence
 
     # Without looking first, the job fails, and the reason is the same sentence.
-    with pytest.raises(DeterminismViolation) as after, data_loss.describing_data_loss(settings, checkpoints):
+    with pytest.raises(DeterminismViolation) as after, data_loss.explain_data_loss(settings, checkpoints):
         run_to_end(spark, settings, "extract")
     assert str(after.value) == sentence
     assert after.value.__cause__ is not None
@@ -308,7 +308,7 @@ def test_a_job_that_falls_behind_retention_while_it_runs_stops_with_the_sentence
     deadline.start()
     with (
         pytest.raises(DeterminismViolation) as error,
-        data_loss.describing_data_loss(settings, checkpoints),
+        data_loss.explain_data_loss(settings, checkpoints),
         running(settings, ["extract"], on_progress=behind) as (runner, _),
     ):
         runner.wait(stopping, poll_seconds=0.1)

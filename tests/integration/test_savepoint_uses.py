@@ -23,7 +23,7 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import log_marks, topics
 from app.kafka.connection import admin_client, client_options, kafka_connection
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
 from app.runtime.run import prepare
@@ -304,7 +304,7 @@ def test_adding_partitions_to_an_input_topic(
     # A new partition says nothing until its first record: heartbeats carry on from where the others stand.
     at = fleet().settings.start + HALF * MINUTE
     with BoundedProducer(client_options(before)) as outbox:
-        send_heartbeats(outbox, [(before.topic("telemetry"), partition) for partition in (3, 4)], at)
+        queue_heartbeats(outbox, [(before.topic("telemetry"), partition) for partition in (3, 4)], at)
     second_half(before)
     after = before.model_copy(update={"topics": before.topics.model_copy(update={"telemetry_partitions": 5})})
     after = named(after, "live")

@@ -18,7 +18,7 @@ from app.core.timestamps import iso_millis
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs, state_query, state_server
@@ -76,7 +76,7 @@ def write(settings: Settings, first: int, count: int) -> None:
                 for kind, event in (("telemetry", point), ("logs", line)):
                     sent = json.dumps(event).encode()
                     outbox.send(settings.topic(kind), sent, key=b"", partition=0, timestamp_ms=now)
-            send_heartbeats(outbox, input_partitions(settings), now)
+            queue_heartbeats(outbox, input_partitions(settings), now)
 
 
 def statistics(settings: Settings) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from app.core.timestamps import iso_or
 from app.embedded.stack_state import Addresses
 from app.kafka.checkpoints import PlannedBatch, last_committed
 from app.kafka.connection import client_options
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import attempts
@@ -53,7 +53,7 @@ def send(settings: Settings, *windows: int) -> None:
             point = {"@timestamp": iso_or(now, ""), "host.name": "web-1", "metric.name": "load", "metric.value": window}
             value = json.dumps(point).encode()
             outbox.send(settings.topic("telemetry"), value, key=b"", partition=0, timestamp_ms=now)
-            send_heartbeats(outbox, input_partitions(settings), now)
+            queue_heartbeats(outbox, input_partitions(settings), now)
             outbox.flush()
 
 

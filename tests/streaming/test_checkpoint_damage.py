@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 
 from app.kafka.checkpoint_damage import (
     NO_BATCH,
+    bytes_problem,
     checksum_file,
-    damage_of,
+    discard_planned_batch,
+    find_damage,
     mend,
     mend_all,
-    mending_damage,
-    plan_anew,
-    problem_of_bytes,
+    mend_on_error,
 )
 from app.kafka.checkpoints import last_committed
 from pipelines.errors import InputError
@@ -90,10 +90,10 @@ def state_files(checkpoint: Path, version: int) -> list[Path]:
 
 
 def test_a_whole_checkpoint_has_no_damage(checkpoint: Path, tmp_path: Path) -> None:
-    assert damage_of(checkpoint) is None
-    assert damage_of(checkpoint, thorough=True) is None
-    assert damage_of(tmp_path / "nowhere") is None
-    assert problem_of_bytes(checkpoint / "offsets" / "3") is None
+    assert find_damage(checkpoint) is None
+    assert find_damage(checkpoint, thorough=True) is None
+    assert find_damage(tmp_path / "nowhere") is None
+    assert bytes_problem(checkpoint / "offsets" / "3") is None
     assert checksum_file(checkpoint / "offsets" / "3").exists(), "Hadoop's checksums are there to be compared"
 
 
@@ -114,13 +114,13 @@ def test_a_torn_file_is_found_and_moved_aside(checkpoint: Path, case: str, tear:
     where, after = CASES[case]
     torn = where(checkpoint)
     tear(torn)
-    damage = damage_of(checkpoint)
+    damage = find_damage(checkpoint)
     assert damage is not None
     assert [one.file for one in damage.files] == [torn]
     assert damage.after == after
     reported: list[str] = []
     mend(JOB, VERSION, damage, reported.append)
-    assert damage_of(checkpoint, thorough=True) is None
+    assert find_damage(checkpoint, thorough=True) is None
     assert len(reported) == 1
     assert str(torn) in reported[0]
     assert last_committed(checkpoint) == (None if after == NO_BATCH else after)
@@ -154,7 +154,7 @@ def test_spark_goes_on_from_the_beginning_where_a_first_batch_is_planned_anew(
     for batch in (1, 2, 3):
         for file in (checkpoint / "offsets" / str(batch), checksum_file(checkpoint / "offsets" / str(batch))):
             file.unlink()
-    assert plan_anew(JOB, VERSION, checkpoint)
+    assert discard_planned_batch(JOB, VERSION, checkpoint)
     assert not (checkpoint / "state").exists()
     assert (checkpoint.parent / "damaged" / f"{JOB}-1" / "state" / "0").exists()
     assert run(spark, original / "in", checkpoint) == run(spark, original / "in", checkpoint.with_name("scratch"))
@@ -162,7 +162,7 @@ def test_spark_goes_on_from_the_beginning_where_a_first_batch_is_planned_anew(
 
 def test_a_planned_batch_is_kept_where_only_its_commit_is_torn(checkpoint: Path) -> None:
     empty(checkpoint / "commits" / "3")
-    damage = damage_of(checkpoint)
+    damage = find_damage(checkpoint)
     assert damage is not None
     assert damage.aside == (checkpoint / "commits" / "3",)
 
@@ -170,7 +170,7 @@ def test_a_planned_batch_is_kept_where_only_its_commit_is_torn(checkpoint: Path)
 def test_torn_offsets_of_a_planned_batch_take_the_state_that_it_left_with_them(checkpoint: Path) -> None:
     (checkpoint / "commits" / "3").unlink()
     empty(checkpoint / "offsets" / "3")
-    damage = damage_of(checkpoint)
+    damage = find_damage(checkpoint)
     assert damage is not None
     assert damage.after == 2
     assert set(damage.aside) == {checkpoint / "offsets" / "3", *state_files(checkpoint, 4)}
@@ -192,9 +192,9 @@ def test_an_error_of_a_job_is_told_as_the_damage_that_caused_it(checkpoint: Path
     for file in [*state_files(checkpoint, 1), *(checkpoint / "offsets").glob("0")]:
         file.unlink()
     jobs: dict[str, Any] = {JOB: checkpoint}
-    with pytest.raises(InputError, match="kappa recover"), mending_damage(VERSION, jobs):
+    with pytest.raises(InputError, match="kappa recover"), mend_on_error(VERSION, jobs):
         raise RuntimeError("Error reading delta file")
-    with pytest.raises(RuntimeError), mending_damage(VERSION, {}):
+    with pytest.raises(RuntimeError), mend_on_error(VERSION, {}):
         raise RuntimeError("something else")
 
 
@@ -214,17 +214,17 @@ def broken_table(checkpoint: Path, *snapshots: int) -> None:
 def test_damage_that_only_an_error_of_a_job_shows_is_mended_after_it(checkpoint: Path) -> None:
     """A start compares the lengths of large tables, not their bytes: with this damage each start would fail as the one before."""
     broken_table(checkpoint, 4)
-    assert damage_of(checkpoint) is None
-    with pytest.raises(RuntimeError), mending_damage(VERSION, {JOB: checkpoint}):
+    assert find_damage(checkpoint) is None
+    with pytest.raises(RuntimeError), mend_on_error(VERSION, {JOB: checkpoint}):
         raise RuntimeError("Checksum error")
-    assert damage_of(checkpoint, thorough=True) is None
+    assert find_damage(checkpoint, thorough=True) is None
     assert last_committed(checkpoint) == 3
 
 
 def test_a_table_that_an_earlier_snapshot_needs_too_is_damage_of_both(checkpoint: Path) -> None:
     broken_table(checkpoint, 2, 4)
     state_files(checkpoint, 1)[0].unlink()
-    damage = damage_of(checkpoint, thorough=True)
+    damage = find_damage(checkpoint, thorough=True)
     assert damage is not None
     assert damage.after == NO_BATCH
     assert {one.file.name for one in damage.files} == {"2.zip", "4.zip"}
@@ -236,4 +236,4 @@ def test_a_file_that_is_gone_is_found(checkpoint: Path, name: str, after: int) -
     mend_all(VERSION, {JOB: checkpoint})
     assert last_committed(checkpoint) == after
     assert (checkpoint / "metadata").exists()
-    assert damage_of(checkpoint, thorough=True) is None
+    assert find_damage(checkpoint, thorough=True) is None

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from app.core.settings import FEW, PROJECT, Settings
 from app.embedded.stack_state import Addresses
 from app.kafka.connection import client_options, kafka_connection
-from app.kafka.heartbeats import send_heartbeats
+from app.kafka.heartbeats import queue_heartbeats
 from app.kafka.input_offsets import input_partitions
 from app.kafka.producer import BoundedProducer
 from app.runtime import jobs
@@ -100,7 +100,7 @@ def feed_labels(settings: Settings, span: tuple[int, int], at: int, hosts: Seque
     with BoundedProducer(client_options(settings)) as outbox:
         topic = settings.topic("labels")
         for now in range(*span, 1000):
-            send_heartbeats(outbox, [(settings.topic(each), 0) for each in FEW], now)
+            queue_heartbeats(outbox, [(settings.topic(each), 0) for each in FEW], now)
             if now <= at < now + 1000:
                 for label in labels:
                     outbox.send(topic, json.dumps(label).encode(), key=b"", partition=0, timestamp_ms=now)
@@ -110,7 +110,7 @@ def beat(settings: Settings, moments: Iterable[int]) -> None:
     """Heartbeats of some append times, epoch ms, in each partition of the inputs: they close the windows before. Raises when Kafka refuses one."""
     with BoundedProducer(client_options(settings)) as outbox:
         for at in moments:
-            send_heartbeats(outbox, input_partitions(settings), at)
+            queue_heartbeats(outbox, input_partitions(settings), at)
 
 
 def append_rule(settings: Settings, at: int, rule: dict[str, Any], key: str = "") -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from app.cli import main
 from app.core.settings import INPUTS, load
 from app.kafka.acls import Right, commands, rights
-from app.kafka.topics import OUTPUTS, QUARANTINE, wanted
+from app.kafka.topics import OUTPUTS, QUARANTINE, required_topics
 from models.records import labels
 from models.rules import rule_log
 
@@ -87,11 +87,13 @@ def test_command_prints_them_and_wants_a_user() -> None:
 
 @pytest.mark.parametrize(("replication", "least"), [(1, None), (2, None), (3, "2"), (5, "2")])
 def test_topics_of_three_copies_need_two_for_an_acknowledgement(replication: int, least: str | None) -> None:
-    assert {t.config.get("min.insync.replicas") for t in wanted(load(topics={"replication": replication}))} == {least}
+    assert {
+        t.config.get("min.insync.replicas") for t in required_topics(load(topics={"replication": replication}))
+    } == {least}
 
 
 def test_of_bounds_and_rules_the_last_one_of_each_is_kept_and_of_other_topics_everything_for_a_time() -> None:
-    of = {t.name: t.config for t in wanted(load(version="b", topics={"input_retention_hours": 2}))}
+    of = {t.name: t.config for t in required_topics(load(version="b", topics={"input_retention_hours": 2}))}
     policies = {name: config["cleanup.policy"] for name, config in of.items()}
     assert {name for name, policy in policies.items() if policy != "delete"} == {"bounds.b", "rules"}
     assert policies["bounds.b"] == "compact,delete"
@@ -100,12 +102,12 @@ def test_of_bounds_and_rules_the_last_one_of_each_is_kept_and_of_other_topics_ev
 
 
 def test_history_keeps_every_rule() -> None:
-    (rules,) = (t for t in wanted(load(topics={"timestamps": "create"})) if t.name == "rules")
+    (rules,) = (t for t in required_topics(load(topics={"timestamps": "create"})) if t.name == "rules")
     assert (rules.config["cleanup.policy"], rules.config["retention.ms"]) == ("delete", "-1")
 
 
 def test_what_python_unpacks_has_room_for_the_longest_record_and_not_for_much_more() -> None:
-    most = {t.name: int(t.config["max.message.bytes"]) for t in wanted(load(version="b"))}
+    most = {t.name: int(t.config["max.message.bytes"]) for t in required_topics(load(version="b"))}
     assert labels.MOST_BYTES < most["labels"] < 1.3 * labels.MOST_BYTES
     assert 16 * rule_log.MOST_BYTES < most["rules"] < most["labels"]
     assert {most[kind] for kind in ("telemetry", "logs", "changes", "statistics.b")} == {2 << 20}

@@ -25,10 +25,10 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from app.core.settings import KafkaSettings, Settings
-from app.kafka.connection import failure, reasons
+from app.kafka.connection import connection_error, translate_errors
 from app.kafka.data_loss import LogWatch
 from app.kafka.heartbeats import Heartbeats
-from app.kafka.log_marks import known
+from app.kafka.log_marks import existing_topics
 from app.kafka.oauth_token import OAuthToken
 from app.kafka.producer import BoundedProducer
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
@@ -42,7 +42,7 @@ ONE_BROKER = "Unable to replicate the partition 3 time(s): only 1 broker(s) are 
     "error", [InvalidReplicationFactorError(ONE_BROKER), PolicyViolationError("retention.ms must be set")]
 )
 def test_a_topic_that_brokers_do_not_make_is_refused_with_their_words_and_not_waited_for(error: KafkaError) -> None:
-    found = failure(OPTIONS, error)
+    found = connection_error(OPTIONS, error)
     assert isinstance(found, InputError)
     assert str(error) in str(found) and "topics.replication" in str(found)
     assert "answer" not in str(found) and "kappa up" not in str(found)
@@ -50,18 +50,18 @@ def test_a_topic_that_brokers_do_not_make_is_refused_with_their_words_and_not_wa
 
 @pytest.mark.parametrize("error", [NotEnoughReplicasError("2 of 3"), LeaderNotAvailableError("telemetry")])
 def test_an_answer_with_an_error_is_not_called_no_answer(error: KafkaError) -> None:
-    found = failure(OPTIONS, error)
+    found = connection_error(OPTIONS, error)
     assert isinstance(found, ServiceUnavailable)
     assert str(error) in str(found) and type(error).__name__ in str(found)
     assert "not answer" not in str(found) and "kappa up" not in str(found)
-    assert "does not answer (KafkaTimeoutError); start it" in str(failure(OPTIONS, KafkaTimeoutError()))
+    assert "does not answer (KafkaTimeoutError); start it" in str(connection_error(OPTIONS, KafkaTimeoutError()))
 
 
 def test_a_brokers_answer_is_not_replaced_by_a_connection_to_another_one_that_failed_before() -> None:
-    with pytest.raises(InputError, match="only 1 broker"), reasons(OPTIONS):
+    with pytest.raises(InputError, match="only 1 broker"), translate_errors(OPTIONS):
         logging.getLogger("kafka.net.manager").error("Connection failed: %s", KafkaConnectionError("refused"))
         raise InvalidReplicationFactorError(ONE_BROKER)
-    with pytest.raises(ServiceUnavailable, match="KafkaConnectionError"), reasons(OPTIONS):
+    with pytest.raises(ServiceUnavailable, match="KafkaConnectionError"), translate_errors(OPTIONS):
         logging.getLogger("kafka.net.manager").error("Connection failed: %s", KafkaConnectionError("refused"))
         raise KafkaTimeoutError
 
@@ -77,9 +77,9 @@ def test_a_topic_that_we_may_not_describe_is_not_one_that_was_deleted() -> None:
         ).to_dict()
         return found
 
-    assert known([described("logs"), described("scores", UnknownTopicOrPartitionError)]).keys() == {"logs"}
+    assert existing_topics([described("logs"), described("scores", UnknownTopicOrPartitionError)]).keys() == {"logs"}
     with pytest.raises(TopicAuthorizationFailedError, match="topic telemetry"):
-        known([described("logs"), described("telemetry", TopicAuthorizationFailedError)])
+        existing_topics([described("logs"), described("telemetry", TopicAuthorizationFailedError)])
 
 
 def test_a_watch_of_the_log_goes_on_while_certificates_are_replaced(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ class Refusing(BoundedProducer):
         return 0
 
     def _unavailable(self, error: Exception) -> KappaError:
-        return failure(OPTIONS, error, "did not take records")
+        return connection_error(OPTIONS, error, "did not take records")
 
 
 def test_heartbeats_that_are_refused_are_said_once_and_so_is_their_end() -> None:
@@ -180,7 +180,7 @@ def asked_for_a_token(url: str) -> KappaError:
         sasl_oauth_client_id="jobs",
         sasl_oauth_client_secret=SecretStr("secret"),
     )
-    with pytest.raises(KappaError) as found, reasons({**OPTIONS, "sasl_mechanism": "OAUTHBEARER"}):
+    with pytest.raises(KappaError) as found, translate_errors({**OPTIONS, "sasl_mechanism": "OAUTHBEARER"}):
         OAuthToken(own).token()
     return found.value
 

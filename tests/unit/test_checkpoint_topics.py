@@ -11,8 +11,8 @@ import pytest
 
 from app.core.settings import Settings
 from app.kafka import changed_topics
-from app.kafka.changed_topics import adapt
-from app.kafka.checkpoint_damage import damage_of
+from app.kafka.changed_topics import adapt_checkpoints
+from app.kafka.checkpoint_damage import find_damage
 from app.kafka.checkpoints import consumed_offsets, planned_batch
 from app.runtime import run
 from app.runtime.health import Health
@@ -57,7 +57,7 @@ def begins(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
         asked.append(names)
         return {name: {"0": 7000, "1": 7000} for name in names}
 
-    monkeypatch.setattr(changed_topics, "beginnings", beginnings)
+    monkeypatch.setattr(changed_topics, "first_offsets", beginnings)
     return asked
 
 
@@ -80,12 +80,12 @@ def test_index_goes_on_without_scores_that_are_switched_off(
     if tried:  # Spark writes this batch before it fails
         write(checkpoint, 6, own(50), LABELS, committed=False)
     lines: list[str] = []
-    adapt(settings, {"index": checkpoint}, lines.append)
+    adapt_checkpoints(settings, {"index": checkpoint}, lines.append)
     found = consumed_offsets(checkpoint)
     assert found is not None
     assert found.offsets == {(kind, p): 40 for kind in KINDS for p in (0, 1)} | {("labels", 0): 3}
     assert planned_batch(checkpoint) is None
-    assert damage_of(checkpoint) is None
+    assert find_damage(checkpoint) is None
     assert begins == []
     assert any("topic scores is read no longer" in line for line in lines)
 
@@ -99,13 +99,13 @@ def test_index_reads_scores_that_are_switched_on_from_where_they_begin(
     write(checkpoint, 5, own(40), LABELS)
     if tried:
         write(checkpoint, 6, own(50, "scores"), LABELS, committed=False)
-    adapt(settings, {"index": checkpoint})
+    adapt_checkpoints(settings, {"index": checkpoint})
     found = consumed_offsets(checkpoint)
     assert found is not None
     assert {found.offsets["scores", p] for p in (0, 1)} == {7000}
     assert found.offsets["novelties", 0] == 40
     assert begins == [{"scores"}]
-    adapt(settings, {"index": checkpoint})
+    adapt_checkpoints(settings, {"index": checkpoint})
     assert begins == [{"scores"}], "it is done once"
 
 
@@ -117,7 +117,7 @@ def test_what_was_planned_with_other_topics_is_planned_anew_once_the_setting_is_
     write(checkpoint, 5, own(40, "scores"), LABELS)
     before = (checkpoint / "offsets/5").read_bytes()
     write(checkpoint, 6, own(50), LABELS, committed=False)
-    adapt(settings, {"index": checkpoint})
+    adapt_checkpoints(settings, {"index": checkpoint})
     assert planned_batch(checkpoint) is None
     assert (checkpoint / "offsets/5").read_bytes() == before
 
@@ -129,7 +129,7 @@ def test_index_that_has_never_ended_a_batch_begins_with_the_topics_of_now(
     checkpoint = settings.checkpoint("index")
     write(checkpoint, 0, own(50, "scores"), LABELS, committed=False)
     write(checkpoint, None, own(2, "scores"), LABELS)
-    adapt(settings, {"index": checkpoint})
+    adapt_checkpoints(settings, {"index": checkpoint})
     found = consumed_offsets(checkpoint)
     assert found is not None
     assert found.offsets == {(kind, p): 2 for kind in KINDS for p in (0, 1)} | {("labels", 0): 3}
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_the_same_topics_is_left_as_it_is(tmp_path: Path, begins
     write(jobs["index"], 5, own(40), LABELS)
     write(jobs["index"], 6, own(50), LABELS, committed=False)
     before = content(tmp_path)
-    adapt(settings, jobs)
+    adapt_checkpoints(settings, jobs)
     assert content(tmp_path) == before
     assert begins == []
 
@@ -165,7 +165,7 @@ def test_another_prefix_is_refused_and_changes_nothing(
     with pytest.raises(
         InputError, match=rf"began with topic {topic}, and would now read kappa\..*set topics.prefix back"
     ):
-        adapt(settings, {job: checkpoint})
+        adapt_checkpoints(settings, {job: checkpoint})
     assert content(tmp_path) == before
 
 
@@ -176,7 +176,7 @@ def test_a_prefix_that_is_set_back_is_taken_also_after_a_batch_was_planned_with_
     checkpoint = settings.checkpoint("detect")
     write(checkpoint, 5, {"statistics": {"0": 40}})
     write(checkpoint, 6, {"kappa.statistics": {"0": 0}}, committed=False)
-    adapt(settings, {"detect": checkpoint})
+    adapt_checkpoints(settings, {"detect": checkpoint})
     found = consumed_offsets(checkpoint)
     assert found is not None
     assert found.offsets == {("statistics", 0): 40}

@@ -28,7 +28,7 @@ from app.doctor.examination import LIMIT_SECONDS, examine
 from app.doctor.finding import Finding, Status, danger, ok, warning
 from app.doctor.log import KafkaState, TopicState, UnreadRecords
 from app.early.settlement import Settlement
-from app.kafka.topics import wanted
+from app.kafka.topics import required_topics
 from app.notify.service import lock_of
 from app.versions import violations
 from models.records.records import EarlyAlarm, early_id
@@ -210,7 +210,7 @@ def partition(**changes: Any) -> Mapping[str, Any]:
 
 def findings_of(settings: Settings, config: dict[str, str] | None = None, **changes: Any) -> list[Finding]:
     """Findings about the topic telemetry, which is as it should be but for the changes."""
-    topic = wanted(settings)[0]
+    topic = required_topics(settings)[0]
     whole = topic.config | {
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
@@ -250,7 +250,7 @@ def test_a_topic_that_is_not(settings: Settings, changes: dict[str, Any], status
 
 
 def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_danger(settings: Settings) -> None:
-    (rules,) = (topic for topic in wanted(settings) if topic.name == "rules")
+    (rules,) = (topic for topic in required_topics(settings) if topic.name == "rules")
     config = rules.config | {"min.compaction.lag.ms": "0"}
     found = log.topic_findings(settings, rules, TopicState((partition(),), config, rights=None))
     assert ("min.compaction.lag.ms 0", Status.DANGER) in [(one.found, one.status) for one in found]
@@ -269,7 +269,7 @@ def test_each_setting_that_a_topic_is_created_with_is_compared(settings: Setting
 def test_what_people_write_in_larger_batches_than_topics_are_created_with_is_a_danger(
     settings: Settings, kind: str
 ) -> None:
-    (topic,) = (topic for topic in wanted(settings) if topic.name == kind)
+    (topic,) = (topic for topic in required_topics(settings) if topic.name == kind)
     most = int(topic.config["max.message.bytes"])
     assert most == {"labels": 327_680, "rules": 131_072}.get(kind, 2 << 20)
     parts = (partition(replica_nodes=[1], isr_nodes=[1]),) * topic.partitions
@@ -282,11 +282,11 @@ def test_what_people_write_in_larger_batches_than_topics_are_created_with_is_a_d
 
 
 def test_a_topic_that_is_missing(settings: Settings) -> None:
-    (found,) = log.topic_findings(settings, wanted(settings)[0], None)
+    (found,) = log.topic_findings(settings, required_topics(settings)[0], None)
     assert found.status is Status.DANGER
     assert "topics create" in found.advice
     other = settings.model_copy(update={"version": "other"})
-    advice = {one.name: log.topic_findings(other, one, None)[0].advice for one in wanted(other)}
+    advice = {one.name: log.topic_findings(other, one, None)[0].advice for one in required_topics(other)}
     assert "topics create" in advice["telemetry"]
     assert advice["scores.other"].startswith(
         "`kappa run` or `kappa replay` with --version other makes it; check the name"

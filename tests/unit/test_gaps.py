@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.core.settings import Settings
 from app.kafka import data_loss
 from app.kafka.checkpoints import ConsumedOffsets, consumed_offsets
-from app.kafka.data_loss import SavepointSummary, describe_missing, headers_of
+from app.kafka.data_loss import SavepointSummary, describe_missing, gap_headers
 from app.kafka.offset_ranges import (
     OffsetGap,
     OffsetRange,
@@ -146,7 +146,7 @@ def test_a_gap_is_described_in_one_sentence_with_place_time_and_what_to_do() -> 
 
 
 def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
-    headers = dict(headers_of("extract", LOST))
+    headers = dict(gap_headers("extract", LOST))
     assert headers == {
         "kappa.record": b"refused",
         "kappa.topic": b"telemetry",
@@ -161,7 +161,7 @@ def test_the_record_of_a_gap_has_the_headers_of_a_dead_letter() -> None:
     }
     empty = OffsetGap("logs", 0, 3, 5)
     assert empty.reason.endswith("about the beginning to now")
-    assert int(dict(headers_of("index", empty))["kappa.timestamp"]) > NOON
+    assert int(dict(gap_headers("index", empty))["kappa.timestamp"]) > NOON
 
 
 def test_added_partitions_are_described_with_how_to_go_on() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.core.settings import Settings
 from app.kafka.judged_windows import JudgedWindows
-from app.kafka.score_log import NEAR, CurvePoint, Question, add, cut, later_start, score_of
+from app.kafka.score_log import NEAR, CurvePoint, Question, add_score, window_around_focus, later_start, score_of
 from app.runtime.bounded_server import BoundedServer
 from app.runtime.score_server import MOST_SECONDS, handler, question_of, version_of
 from dashboards.queries.deployment import judged_in_log
@@ -26,7 +26,7 @@ QUESTION = {"version": "live", "series": ["gauge/vm-1//cpu"], "since": 0, "until
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10_000), st.integers(1, 5_000))
 def test_a_cut_is_within_its_range_has_the_focus_and_is_as_long_as_it_may_be(a: int, b: int, c: int, most: int) -> None:
     start, focus, end = sorted((a, b, c))
-    first, last = cut(start, focus, end, most=most)
+    first, last = window_around_focus(start, focus, end, most=most)
     assert start <= first <= focus <= last <= end or first == last == end
     assert last - first == min(most, end - start)
 
@@ -60,7 +60,7 @@ def test_scores_of_another_time_are_left_out() -> None:
     points: dict[int, CurvePoint] = {}
     asked = Question(("gauge/vm-1//cpu",), 10, 20, 20)
     for at in (9, 10, 20, 21):
-        add(points, {"window_end": at}, asked, 1)
+        add_score(points, {"window_end": at}, asked, 1)
     assert sorted(points) == [10, 20]
 
 
