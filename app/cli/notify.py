@@ -24,14 +24,14 @@ def test(
 ) -> None:
     """Send one message to a channel, once, and print its answer."""
     from app.notify.channels.channel import ChannelRefused, Unreachable  # loads what reads incidents
-    from app.notify.channels.kinds import opened  # loads apprise
-    from app.notify.notification import trial
+    from app.notify.channels.kinds import open_channel  # loads apprise
+    from app.notify.notification import channel_test
 
     settings = load(config)
-    sender = opened(settings.notify, channel)
+    sender = open_channel(settings.notify, channel)
     try:
         # An Alertmanager tells nobody of what is over, and ends by itself what is not sent again.
-        answer = sender.send(trial(wall_clock(), "open" if sender.resends else "close"), wall_clock())
+        answer = sender.send(channel_test(wall_clock(), "open" if sender.resends else "close"), wall_clock())
     except Unreachable as error:
         msg = f"channel {channel} did not take it: {error}"
         raise Unreachable(msg) from error
@@ -93,7 +93,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
     from app.kafka.rule_topic import RuleTail  # loads Kafka's client
     from app.notify.incidents_reader import is_news
     from app.notify.links import Links
-    from app.notify.notification import of_incident
+    from app.notify.notification import incident_notification
     from app.notify.routes import Routes
     from app.notify.search import last_record
 
@@ -106,7 +106,7 @@ def explained(settings: Settings, identity: str) -> dict[str, Any]:
         raise InputError(msg)
     routes, rules = Routes(settings.notify), RuleTail(settings)
     routes.take(rules.read().records, rules.window_ms)
-    note = of_incident(found, found.status, found.id, Links.of(settings))
+    note = incident_notification(found, found.status, found.id, Links.of(settings))
     serves = is_news(settings.notify, serving.read(settings.home), found)
     verdicts = routes.verdicts(found)
     matching = [one.title for one in verdicts if not one.mismatch]

@@ -14,8 +14,8 @@ from kafka.errors import KafkaError
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import client_options, unavailable_error
-from app.kafka.early_records import alarm_of
-from app.kafka.incident_records import incident_record
+from app.kafka.early_records import parse_alarm
+from app.kafka.incident_records import parse_incident_record
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
 from models.records.records import EarlyAlarm
 from pipelines.errors import InputError
@@ -110,9 +110,9 @@ class LogReader:
             raise unavailable_error(self._settings, error) from error
         for part, records in polled.items():
             if part.topic == self._names["incidents"]:
-                found += [one.source for record in records if (one := incident_record(record.value)) is not None]
+                found += [one.source for record in records if (one := parse_incident_record(record.value)) is not None]
             elif part == self._early:
-                self._alarms += [alarm for record in records if (alarm := alarm_of(record.value)) is not None]
+                self._alarms += [alarm for record in records if (alarm := parse_alarm(record.value)) is not None]
             else:
                 for record in records:
                     self._watermarks.update(record.value, record.timestamp)

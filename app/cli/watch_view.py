@@ -21,7 +21,7 @@ from rich.text import Text
 
 from app.cli.local_time import clock, moment
 from app.cli.watch_incidents import Change, IncidentTracker, PipelineHealth, Record
-from app.kafka.incident_records import affected
+from app.kafka.incident_records import affected_hosts
 from models.core.printable import printable
 from models.core.wording import counted
 from models.records.records import RAISED, EarlyAlarm
@@ -38,7 +38,7 @@ Write = Callable[[str], None]
 
 def where(incident: Record) -> str:
     """Its hosts, as many as fit, and how many more there are."""
-    first, known = incident["hosts"][:SHOWN_HOSTS], affected(incident)
+    first, known = incident["hosts"][:SHOWN_HOSTS], affected_hosts(incident)
     more = f" and {known - len(first):,} more" if 0 < len(first) < known else ""
     return printable(", ".join(first) + more) or "-"
 

@@ -14,8 +14,8 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.early.settlement import IncidentSeen, Settlement
 from app.kafka.connection import client_options, translate_errors, unavailable_error
-from app.kafka.early_records import alarm_of
-from app.kafka.incident_records import incident_record
+from app.kafka.early_records import parse_alarm
+from app.kafka.incident_records import parse_incident_record
 from app.kafka.producer import BoundedProducer
 from app.kafka.record_range import records_between
 from app.kafka.shard_watermarks import WATERMARKS_BACK_MS, ShardWatermarks
@@ -102,7 +102,7 @@ class EarlyLog:
                 self.settlement.take_incident(seen)
 
     def _take_alarm(self, record: Any) -> EarlyAlarm | None:
-        alarm = alarm_of(record.value)
+        alarm = parse_alarm(record.value)
         if alarm is not None:
             self.settlement.take_alarm(alarm, record.timestamp)
         return alarm
@@ -123,7 +123,7 @@ class EarlyLog:
 
 def incident_of(value: bytes | None, appended: int) -> IncidentSeen | None:
     """What a record of `incidents` says; None for what is none."""
-    found = incident_record(value)
+    found = parse_incident_record(value)
     if found is None:
         return None
     return IncidentSeen(

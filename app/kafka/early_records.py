@@ -13,7 +13,7 @@ from models.records.schema import parsed
 MOST_ALARM_BYTES = 65_536
 
 
-def alarm_of(value: bytes | None) -> EarlyAlarm | None:
+def parse_alarm(value: bytes | None) -> EarlyAlarm | None:
     """A record of `early` that is an alarm; None for anything else."""
     if value is None or len(value) > MOST_ALARM_BYTES:
         return None

@@ -41,7 +41,7 @@ class IncidentRecord:
     source: Mapping[str, Any]
 
 
-def incident_record(value: bytes | None) -> IncidentRecord | None:
+def parse_incident_record(value: bytes | None) -> IncidentRecord | None:
     """The incident that the value of a record is; None for anything else, about which `index` writes a letter."""
     if value is None or len(value) > MOST_BYTES:
         return None
@@ -52,7 +52,7 @@ def incident_record(value: bytes | None) -> IncidentRecord | None:
         return None
 
 
-def affected(source: Mapping[str, Any]) -> int:
+def affected_hosts(source: Mapping[str, Any]) -> int:
     """How many hosts an incident is about, of which its record names the first ones."""
     known, given = len(source["hosts"]), source.get("affected")
     if not isinstance(given, int) or isinstance(given, bool) or given >= MOST_AFFECTED:

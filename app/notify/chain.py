@@ -57,7 +57,7 @@ class ChainAlerts:
         self._left_out: float | None = None
         self._left_out_at: int | None = None
 
-    def look(self, state: ChainState, now_ms: int) -> ChainVerdict:
+    def update(self, state: ChainState, now_ms: int) -> ChainVerdict:
         """What is known by now."""
         holds = self._problems(state, now_ms)
         unknown = () if any(one["jobs"] for one in state.health) else OF_JOBS
@@ -91,11 +91,11 @@ class ChainAlerts:
         if unhealthy:
             found[UNHEALTHY] = "; ".join(unhealthy)
         # Each says how many there are in all.
-        kept = max((number(one, "quarantined") for one in state.health), default=0)
+        kept = max((count_at(one, "quarantined") for one in state.health), default=0)
         if kept:
             found[QUARANTINE] = f"in quarantine: {counted(int(kept), 'record')}, see `kappa quarantine list`"
         violations = sum(
-            number(one, "violations", "count") - number(one, "violations", "accepted") for one in state.health
+            count_at(one, "violations", "count") - count_at(one, "violations", "accepted") for one in state.health
         )
         if violations > 0:
             found[VIOLATION] = "a promise of determinism is broken: `kappa doctor` says which"
@@ -107,14 +107,14 @@ class ChainAlerts:
         """Whether anything was left out lately."""
         limits = [one.get("limits") for one in state.health]
         counts = [of.get("left_out") for of in limits if isinstance(of, Mapping)]
-        left_out = sum(number(of, name) for of in counts if isinstance(of, Mapping) for name in of)
+        left_out = sum(count_at(of, name) for of in counts if isinstance(of, Mapping) for name in of)
         if self._left_out is not None and left_out > self._left_out:
             self._left_out_at = now_ms
         self._left_out = left_out
         return self._left_out_at is not None and not is_due(self._left_out_at + LIMITS_MS, now_ms, LIMITS_MS)
 
 
-def number(of: Mapping[str, Any], *path: str) -> float:
+def count_at(of: Mapping[str, Any], *path: str) -> float:
     """A number in nested mappings; 0 where there is none that can be a count."""
     value: Any = of
     for name in path:

@@ -108,4 +108,4 @@ class ChainWatch:
         self._answered |= answering
         silent = sorted(self._answered - answering)
         known = (now - self._started) / 1000 if behind is None else behind
-        self._on_alerts(self._alerts.look(ChainState(known, healths, silent), now))
+        self._on_alerts(self._alerts.update(ChainState(known, healths, silent), now))

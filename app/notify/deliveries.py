@@ -34,19 +34,23 @@ TRY_SECONDS = 10.0
 MOST_KNOWN = 100_000  # deliveries of closed incidents that are remembered
 MOST_UNRECORDED, MOST_AT_ONCE = 10_000, 500  # deliveries that wait for Kafka, and that are appended together
 
-Recorded = Callable[[], None]
+OnRecorded = Callable[[], None]
 
 
 @dataclass
-class Remembered:
-    """What the topic says: the last delivery of each incident to each channel, when each route first sent one there, and what has been dealt with."""
+class DeliveryHistory:
+    """The content of the topic.
+
+    `last` has the last delivery of each incident to each channel, `routed_at` when each route first sent an incident to a channel (epoch ms), and
+    `until` the offsets up to which the inputs have been processed.
+    """
 
     last: dict[tuple[str, str], Delivery] = field(default_factory=dict)
     routed_at: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)  # by route, epoch ms
     until: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def take(self, record: Delivery | DeliveriesUntil) -> None:
-        """Take in a record of the topic, in its order. Of closed incidents the latest MOST_KNOWN stay."""
+    def add(self, record: Delivery | DeliveriesUntil) -> None:
+        """Add a record, in the order of the topic. Of closed incidents the latest MOST_KNOWN are kept."""
         if isinstance(record, DeliveriesUntil):
             self.until[TopicPartition(record.topic, record.partition)] = record.offset
             return
@@ -62,24 +66,24 @@ class Remembered:
                 self.routed_at.pop(known, None)
 
 
-def read_back(settings: Settings) -> Remembered:
-    """Everything that the topic says now. Raises ServiceUnavailable if Kafka does not answer."""
-    found, topic = Remembered(), settings.topic(DELIVERIES)
+def read_deliveries(settings: Settings) -> DeliveryHistory:
+    """Read the whole topic. Raises ServiceUnavailable if Kafka does not answer."""
+    found, topic = DeliveryHistory(), settings.topic(DELIVERIES)
     with open_consumer(settings) as consumer:
         if not consumer.partitions_for_topic(topic):
             return found
         at = TopicPartition(topic, 0)
         begin, end = consumer.beginning_offsets([at])[at], consumer.end_offsets([at])[at]
         for record in records_between(settings, consumer, at, begin, end):
-            one = record_of(record.value)
+            one = parse_record(record.value)
             if one is None:
                 log.warning("a record of deliveries cannot be read", topic=topic, offset=record.offset)
             else:
-                found.take(one)
+                found.add(one)
     return found
 
 
-def record_of(value: bytes | None) -> Delivery | DeliveriesUntil | None:
+def parse_record(value: bytes | None) -> Delivery | DeliveriesUntil | None:
     """A record of the topic from its JSON; None for anything else."""
     if value is None or len(value) > MOST_BYTES:
         return None
@@ -104,7 +108,7 @@ class DeliveryLog:
         """`stopping` ends waiting for Kafka."""
         self._options, self._topic, self._stopping = client_options(settings), settings.topic(DELIVERIES), stopping
         self._lock, self._changed = threading.Lock(), threading.Condition()
-        self._waiting: deque[tuple[Delivery, Recorded]] = deque()
+        self._waiting: deque[tuple[Delivery, OnRecorded]] = deque()
         self._closing = False
         self.thread = threading.Thread(target=self._run, name="notify deliveries", daemon=True)
         self._producer: BoundedProducer | None = None
@@ -113,7 +117,7 @@ class DeliveryLog:
         """Begin."""
         self.thread.start()
 
-    def put(self, delivery: Delivery, recorded: Recorded) -> bool:
+    def put(self, delivery: Delivery, recorded: OnRecorded) -> bool:
         """Have a delivery appended; `recorded` is called when Kafka has it. Where MOST_UNRECORDED wait it waits, too. False: it is stopping."""
         with self._changed:
             while len(self._waiting) >= MOST_UNRECORDED:

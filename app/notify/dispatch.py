@@ -11,18 +11,18 @@ from app.core.settings import Settings
 from app.core.timestamps import time_of_digits
 from app.kafka.topics import EARLY
 from app.notify.chain import ALIVE, PASSED, ChainVerdict
-from app.notify.deliveries import DeliveryLog, Remembered
+from app.notify.deliveries import DeliveryLog, DeliveryHistory
 from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
-from app.notify.incidents_reader import Read, key_beside
+from app.notify.incidents_reader import PolledRecord, key_with_version
 from app.notify.links import Links
-from app.notify.notification import about_kappa, of_alarm, of_incident
-from app.notify.outbox import Outbox, Waiting, delivery_of
+from app.notify.notification import alarm_notification, incident_notification, kappa_notification
+from app.notify.outbox import Outbox, QueuedNotification, make_delivery
 from app.notify.plan import NotificationPlan, Step
 from app.notify.positions import Positions
 from app.notify.routes import Routes
-from app.notify.storm import Storm
+from app.notify.storm import StormFilter
 from models.records.records import DELIVERED, FAILED, HELD, INFO, RAISED, Delivery, EarlyAlarm
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ FULL, STORM = "too many notifications wait for this channel", "held back in a st
 Count = Callable[[str, str], None]
 
 
-def uncounted(channel: str, outcome: str) -> None:
+def ignore_outcome(channel: str, outcome: str) -> None:
     """What becomes of notifications is counted nowhere."""
 
 
@@ -49,7 +49,7 @@ class Dispatch:
         positions: Positions,
         deliveries: DeliveryLog,
         clock: Callable[[], int],
-        count: Count = uncounted,
+        count: Count = ignore_outcome,
     ) -> None:
         """`count` is called with the channel and the outcome of each delivery that was recorded."""
         self._notify, self._outboxes, self._positions = settings.notify, outboxes, positions
@@ -59,19 +59,19 @@ class Dispatch:
         resending = [name for name, box in outboxes.items() if box.channel.resends]
         self._plan, self.escalation = NotificationPlan(routes, resending), Escalation(routes)
         self._storms = {
-            name: Storm(name, notify.storm_incidents, notify.storm_minutes)
+            name: StormFilter(name, notify.storm_incidents, notify.storm_minutes)
             for name in outboxes
             if name not in resending
         }
         self.early = EarlyThreads(routes)
         self._of_kappa: dict[tuple[str, str], int] = {}  # since when, by channel and alert
 
-    def remember(self, remembered: Remembered) -> None:
+    def remember(self, remembered: DeliveryHistory) -> None:
         """Take in what earlier processes have sent."""
         self._plan.remember(remembered.last)
         for (channel, incident), one in remembered.last.items():
             if one.key and one.status != "close":
-                self.early.continues(channel, incident, one.key)
+                self.early.link_incident(channel, incident, one.key)
         for name, storm in self._storms.items():
             own = [one for (channel, _), one in remembered.last.items() if channel == name]
             storm.remember(own, self._clock(), self._early_topic)
@@ -81,55 +81,55 @@ class Dispatch:
                 if one.incident.startswith(OF_KAPPA) and one.status == "open" and since is not None:
                     self._of_kappa[name, alert] = since
 
-    def goes_on(self, one: Delivery, incident: ReadIncident, routed_at: Mapping[str, int]) -> None:
-        """An incident is open that an earlier process has sent to a channel; `routed_at`: by which routes, and when."""
+    def restore(self, one: Delivery, incident: ReadIncident, routed_at: Mapping[str, int]) -> None:
+        """Restore an open incident that an earlier process has sent to a channel. `routed_at`: by which routes, and when (epoch ms)."""
         place = LogPlace(one.topic, one.partition, one.offset)
         for why, first in routed_at.items():
-            self.escalation.notified(one.incident, incident, place, why, first)
+            self.escalation.on_notified(one.incident, incident, place, why, first)
         if one.incident == incident.id:
-            self.early.opened(one.incident, incident)
+            self.early.on_incident_opened(one.incident, incident)
 
-    def take(self, read: Read) -> None:
-        """Queue what is due after a record."""
+    def process(self, read: PolledRecord) -> None:
+        """Queue the notifications that are due after a record."""
         if read.acknowledged:
-            self.escalation.acknowledged(read.acknowledged)
+            self.escalation.on_acknowledged(read.acknowledged)
         if read.alarm is not None:
             self._take_alarm(read.alarm, read.place, read.appended)
         if read.incident is not None:
             self._take_incident(read.incident, read)
 
-    def _take_incident(self, incident: ReadIncident, read: Read) -> None:
+    def _take_incident(self, incident: ReadIncident, read: PolledRecord) -> None:
         """Queue what is due after a record of an incident. One that is over ends under the keys of before its version served, and since, too."""
         is_over, serves = incident.status == "close", read.key == incident.id
-        keys = [read.key, key_beside(incident)] if is_over and serves else [read.key]
+        keys = [read.key, key_with_version(incident)] if is_over and serves else [read.key]
         if not is_over:
-            self.escalation.newer(read.key, incident, read.place)
+            self.escalation.update_incident(read.key, incident, read.place)
         for key in keys if is_over else ():
-            self.escalation.over(key)
+            self.escalation.on_closed(key)
         with self._lock:
             steps = [(key, step) for key in keys for step in self._plan.steps(incident, key, opens=read.news)]
             ended = self._plan.ends(incident, incident.id) if is_over and not serves else []
             steps += [(incident.id, step) for step in ended]
             opening = [step.channel for _, step in steps if step.status == "open"]
-            ends = self.early.incident(incident, read.key, opening) if serves else []
+            ends = self.early.on_incident(incident, read.key, opening) if serves else []
         if ended:
-            self.escalation.over(incident.id)
+            self.escalation.on_closed(incident.id)
         for thread in ends:
             self._end_alarm(thread, read.place)
         for key, step in steps:
             is_sent = self._queue(step, incident, key, read.place)
             if is_sent and step.status != "close":
-                self.escalation.notified(key, incident, read.place, step.why, self._clock())
+                self.escalation.on_notified(key, incident, read.place, step.why, self._clock())
         if is_over:
             with self._lock:
-                self.early.over(read.key)
+                self.early.on_incident_closed(read.key)
 
     def _take_alarm(self, alarm: EarlyAlarm, place: LogPlace, appended: int) -> None:
         """Queue what is due after a record of an early alarm."""
         now = self._clock()
         with self._lock:
-            raised = self.early.raised(alarm, place, appended, now) if alarm.status == RAISED else []
-            ends = self.early.settled(alarm, now) if alarm.status != RAISED else []
+            raised = self.early.on_raised(alarm, place, appended, now) if alarm.status == RAISED else []
+            ends = self.early.on_settled(alarm, now) if alarm.status != RAISED else []
         for thread in raised:
             self._open_alarm(thread, now)
         for thread in ends:
@@ -138,47 +138,49 @@ class Dispatch:
     def _open_alarm(self, thread: AlarmThread, now: int) -> None:
         """Queue a notification that an alarm was raised; in a storm it is held back, and nothing comes of it later."""
         channel, storm = thread.channel, self._storms.get(thread.channel)
-        item = Waiting(of_alarm(thread.alarm, "open", self._links), thread.why, [thread.place])
+        item = QueuedNotification(alarm_notification(thread.alarm, "open", self._links), thread.why, [thread.place])
         self._positions.wait_for(thread.place)
         held = ""
         if storm is not None:
-            in_storm, begins = storm.opens(thread.alarm.id, INFO, thread.alarm.window_end, now)
+            in_storm, begins = storm.on_opening(thread.alarm.id, INFO, thread.alarm.window_end, now)
             if begins is not None:
-                self._outboxes[channel].put(Waiting(begins, "storm"))
+                self._outboxes[channel].put(QueuedNotification(begins, "storm"))
             if in_storm:
-                storm.holds(thread.alarm.id, "close", INFO)
+                storm.on_follow_up(thread.alarm.id, "close", INFO)
                 held = STORM
         if not held and not self._outboxes[channel].put(item):
             held = FULL
         if held:
             with self._lock:
-                self.early.not_notified(channel, thread.alarm.id)
+                self.early.drop(channel, thread.alarm.id)
             self._hold(channel, item, held)
 
     def _end_alarm(self, thread: AlarmThread, place: LogPlace) -> None:
         """Queue a notification of how an alarm ended."""
         self._positions.wait_for(place)
-        self._outboxes[thread.channel].put(Waiting(of_alarm(thread.alarm, "close", self._links), thread.why, [place]))
+        self._outboxes[thread.channel].put(
+            QueuedNotification(alarm_notification(thread.alarm, "close", self._links), thread.why, [place])
+        )
 
-    def elapse(self, *, escalates: bool) -> None:
-        """What is due with time: the ends of storms and of early alarms, and escalations."""
+    def process_due(self, *, escalates: bool) -> None:
+        """Queue what is due because time has passed: ends of storms and of early alarms, and escalations."""
         now = self._clock()
         with self._lock:
-            overdue = self.early.overdue(now)
+            overdue = self.early.take_overdue(now)
         for thread in overdue:
             self._end_alarm(thread, thread.place)
         for name, storm in self._storms.items():
-            note = storm.ends(now)
+            note = storm.end_if_over(now)
             if note is not None:
-                self._outboxes[name].put(Waiting(note, "storm"))
-        for due in self.escalation.due(now) if escalates else ():
+                self._outboxes[name].put(QueuedNotification(note, "storm"))
+        for due in self.escalation.take_due(now) if escalates else ():
             for channel in due.channels:
                 with self._lock:
-                    step = self._plan.escalates(due.incident, due.key, channel, due.why)
+                    step = self._plan.plan_escalation(due.incident, due.key, channel, due.why)
                 if step is not None:
                     self._queue(step, due.incident, due.key, due.place)
 
-    def chain(self, verdict: ChainVerdict) -> None:
+    def on_chain_verdict(self, verdict: ChainVerdict) -> None:
         """Queue what is due of the alerts about kappa itself."""
         now = self._clock()
         for channel, settings in self._notify.channels.items():
@@ -191,12 +193,12 @@ class Dispatch:
                 if name in verdict.passed or not settings.pipeline:
                     self._of_itself(of, name, PASSED[name], "close", self._of_kappa.pop((of, name)), now)
 
-    def settled(self, item: Waiting, delivery: Delivery) -> bool:
-        """Have a delivery recorded; called by the channels' threads."""
+    def on_settled(self, item: QueuedNotification, delivery: Delivery) -> bool:
+        """Record a delivery; called by the channels' threads. Returns False if it could not be queued for the log."""
         if delivery.outcome == FAILED and delivery.status == "open":
             with self._lock:
-                self._plan.not_notified(delivery.channel, delivery.incident)
-                self.early.not_notified(delivery.channel, delivery.incident)
+                self._plan.forget_opening(delivery.channel, delivery.incident)
+                self.early.drop(delivery.channel, delivery.incident)
         log.debug("notified", channel=delivery.channel, incident=delivery.incident, outcome=delivery.outcome)
         return self._record(delivery, item.places)
 
@@ -210,20 +212,20 @@ class Dispatch:
         return self._deliveries.put(delivery, recorded)
 
     def _queue(self, step: Step, incident: ReadIncident, key: str, place: LogPlace) -> bool:
-        """Queue a notification, or hold it back in a storm, or where too many wait. Answers whether it is to be sent."""
+        """Queue a notification, or hold it back in a storm or where too many wait. Returns whether it will be sent."""
         storm = self._storms.get(step.channel)
         status, held = step.status, False
         with self._lock:
             alarm = self.early.key(step.channel, key)
         if storm is not None and status == "open" and not alarm:
-            held, begins = storm.opens(key, incident.severity, incident.window_end, self._clock())
+            held, begins = storm.on_opening(key, incident.severity, incident.window_end, self._clock())
             if begins is not None:
-                self._outboxes[step.channel].put(Waiting(begins, "storm"))
+                self._outboxes[step.channel].put(QueuedNotification(begins, "storm"))
         elif storm is not None:
-            was_held, held = storm.has(key), storm.holds(key, status, incident.severity)
+            was_held, held = storm.is_held(key), storm.on_follow_up(key, status, incident.severity)
             status = "open" if was_held and not held else status  # the first that the channel gets of it
-        note = of_incident(incident, status, key, self._links, alarm)
-        item = Waiting(note, step.why, [place])
+        note = incident_notification(incident, status, key, self._links, alarm)
+        item = QueuedNotification(note, step.why, [place])
         self._positions.wait_for(place)
         if held:
             self._hold(step.channel, item, STORM)
@@ -232,17 +234,17 @@ class Dispatch:
             return True
         self._hold(step.channel, item, FULL)
         if storm is not None and status == "open" and not alarm:
-            storm.keep(key, incident.severity)
+            storm.hold(key, incident.severity)
         return False
 
-    def _hold(self, channel: str, item: Waiting, why: str) -> None:
+    def _hold(self, channel: str, item: QueuedNotification, why: str) -> None:
         """Record that a channel does not get something."""
         log.warning("a notification was held back", channel=channel, incident=item.note.key, reason=why)
-        self._record(delivery_of(channel, item, HELD, why, self._clock()), item.places)
+        self._record(make_delivery(channel, item, HELD, why, self._clock()), item.places)
 
     def _of_itself(self, channel: str, name: str, text: str, status: str, since: int, now: int) -> None:
-        note = about_kappa(f"{OF_KAPPA}{name}-{since}", status, name, text, since, now)
-        self._outboxes[channel].put(Waiting(note, "pipeline"))
+        note = kappa_notification(f"{OF_KAPPA}{name}-{since}", status, name, text, since, now)
+        self._outboxes[channel].put(QueuedNotification(note, "pipeline"))
 
 
 def is_open(one: Delivery) -> bool:

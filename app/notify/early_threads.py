@@ -1,4 +1,4 @@
-"""Early alarms that channels were notified of, and what becomes of each: an incident, or nothing. No Kafka; the clock is passed in."""
+"""Tracks early alarms that channels were notified of until each becomes an incident or ends. Needs no Kafka; the clock is passed in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AlarmThread:
 
 
 class EarlyThreads:
-    """Remembers which channels know which early alarms, and which incident goes on under the key of one."""
+    """Remembers which channels were notified of which early alarms, and which incidents continue under the key of an alarm."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -42,12 +42,12 @@ class EarlyThreads:
         """Whether any channel takes early alarms."""
         return any(channel.early for channel in self._routes.notify.channels.values())
 
-    def known(self, thread: AlarmThread) -> None:
-        """A channel was notified of an alarm by an earlier process."""
+    def remember(self, thread: AlarmThread) -> None:
+        """Remember that a channel was notified of an alarm."""
         self._open[thread.channel, thread.alarm.id] = thread
 
-    def continues(self, channel: str, incident: str, alarm: str) -> None:
-        """A channel knows an incident by the key of an alarm."""
+    def link_incident(self, channel: str, incident: str, alarm: str) -> None:
+        """Remember that a channel knows an incident by the key of an alarm."""
         self._keys[channel, incident] = alarm
         self._open.pop((channel, alarm), None)
 
@@ -55,12 +55,12 @@ class EarlyThreads:
         """The alarm by whose key a channel knows an incident; empty where it knows it by its own."""
         return self._keys.get((channel, incident), "")
 
-    def not_notified(self, channel: str, alarm: str) -> None:
-        """A channel could not be notified of an alarm, or it was held back."""
+    def drop(self, channel: str, alarm: str) -> None:
+        """Forget an alarm of which a channel could not be notified, or whose notification was held back."""
         self._open.pop((channel, alarm), None)
 
-    def raised(self, alarm: EarlyAlarm, place: LogPlace, appended: int, now_ms: int) -> list[AlarmThread]:
-        """The channels that are to be notified of an alarm. None where it is old, or an incident of its host is open."""
+    def on_raised(self, alarm: EarlyAlarm, place: LogPlace, appended: int, now_ms: int) -> list[AlarmThread]:
+        """The threads of channels to notify of an alarm that was raised: none if it is old, or an incident of its host is open."""
         if now_ms - appended > FRESH_MS or any(host_of(alarm) in one.hosts for one in self._incidents.values()):
             return []
         new = [
@@ -69,11 +69,11 @@ class EarlyThreads:
             if (one.channel, alarm.id) not in self._open
         ]
         for thread in new:
-            self.known(thread)
+            self.remember(thread)
         return new
 
-    def settled(self, alarm: EarlyAlarm, now_ms: int) -> list[AlarmThread]:
-        """What ends as an alarm is withdrawn. One that is confirmed waits a little: its incident may not have been read yet."""
+    def on_settled(self, alarm: EarlyAlarm, now_ms: int) -> list[AlarmThread]:
+        """The threads that end because an alarm is withdrawn. Those of a confirmed one wait for READ_MS: its incident may not have been read yet."""
         own = [thread for thread in self._open.values() if thread.alarm.id == alarm.id]
         for thread in own:
             thread.alarm = alarm
@@ -83,28 +83,28 @@ class EarlyThreads:
                 del self._open[thread.channel, alarm.id]
         return own if alarm.status == WITHDRAWN else []
 
-    def opened(self, key: str, one: ReadIncident) -> None:
-        """An incident is open."""
+    def on_incident_opened(self, key: str, one: ReadIncident) -> None:
+        """Remember an open incident. Alarms of its hosts are not notified."""
         self._incidents[key] = one
         if len(self._incidents) > MOST_INCIDENTS:
             del self._incidents[next(iter(self._incidents))]
 
     def forget(self, version: str) -> None:
-        """A version no longer serves: nobody would say that its incidents are over."""
+        """Forget the incidents of a version that is no longer read: their end would not be seen."""
         self._incidents = {key: one for key, one in self._incidents.items() if one.version != version}
 
-    def incident(self, one: ReadIncident, key: str, opening: Collection[str]) -> list[AlarmThread]:
-        """Take in a record of an incident, of which the channels `opening` are to be notified now: the threads that end with it.
+    def on_incident(self, one: ReadIncident, key: str, opening: Collection[str]) -> list[AlarmThread]:
+        """Process a record of an incident that the channels `opening` are to be notified of now; returns the threads that end with it.
 
-        In each of these it goes on under the key of the first alarm of its hosts. Other alarms are a part of it, or of an incident that
-        does not go to that channel.
+        In each of these channels the incident continues under the key of the first alarm of its hosts. The threads of other alarms end: they are a
+        part of this incident, or of one that does not go to that channel.
         """
         self._incidents.pop(key, None)
         if one.status != "close":
-            self.opened(key, one)
+            self.on_incident_opened(key, one)
         ends = []
         for (channel, alarm), thread in list(self._open.items()):
-            if is_about(one, thread.alarm):
+            if confirms(one, thread.alarm):
                 del self._open[channel, alarm]
                 if channel in opening and (channel, key) not in self._keys:
                     self._keys[channel, key] = alarm
@@ -112,20 +112,20 @@ class EarlyThreads:
                     ends.append(replace(thread, alarm=replace(thread.alarm, status=CONFIRMED, incident=one.id)))
         return ends
 
-    def over(self, key: str) -> None:
-        """An incident is over, and its end is on its way."""
+    def on_incident_closed(self, key: str) -> None:
+        """Forget an incident whose end has been queued."""
         for place in [place for place in self._keys if place[1] == key]:
             del self._keys[place]
 
-    def overdue(self, now_ms: int) -> list[AlarmThread]:
-        """What ends because nothing more was heard of it."""
+    def take_overdue(self, now_ms: int) -> list[AlarmThread]:
+        """Remove and return the threads whose time `until` has passed."""
         ends = [thread for thread in self._open.values() if is_due(thread.until, now_ms, SETTLED_MS)]
         for thread in ends:
             del self._open[thread.channel, thread.alarm.id]
         return ends
 
 
-def is_about(incident: ReadIncident, alarm: EarlyAlarm) -> bool:
+def confirms(incident: ReadIncident, alarm: EarlyAlarm) -> bool:
     """Whether an incident is of an alarm's host, and of its window or a later one: what confirms it."""
     reaches = incident.window_end >= alarm.window_end and (incident.end is None or incident.end >= alarm.window_end)
     return reaches and host_of(alarm) in incident.hosts

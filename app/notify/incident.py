@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.kafka.incident_records import affected, incident_record
+from app.kafka.incident_records import affected_hosts, parse_incident_record
 from models.core.printable import printable
 from models.core.series import labels_of
 from models.records.records import INFO, SEVERITIES, STATUS_ORDER
@@ -55,9 +55,9 @@ class ReadIncident:
         return self.window_end, STATUS_ORDER[self.status]
 
 
-def incident_of(value: bytes | None) -> ReadIncident | None:
+def parse_incident(value: bytes | None) -> ReadIncident | None:
     """The incident that the value of a record is; None for anything else."""
-    found = incident_record(value)
+    found = parse_incident_record(value)
     if found is None:
         return None
     return ReadIncident(
@@ -71,7 +71,7 @@ def incident_of(value: bytes | None) -> ReadIncident | None:
         window_end=found.window_end,
         reason=printable(found.reason[:LONGEST_REASON]),
         hosts=_names(found.hosts),
-        affected=affected(found.source),
+        affected=affected_hosts(found.source),
         services=_names(found.services),
         labels=frozenset(label for one in found.series[:MOST_SERIES] for label in labels_of(one)),
         series=printable(found.series[0][:LONGEST_SERIES]) if found.series else "",
@@ -83,6 +83,6 @@ def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(printable(one[:LONGEST_NAME]) for one in names)
 
 
-def worst(severities: list[str]) -> str:
+def worst_severity(severities: list[str]) -> str:
     """The worst of severities; `info` of none."""
     return max(severities, key=SEVERITIES.index, default=INFO)

@@ -12,9 +12,9 @@ from kafka.errors import KafkaError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import Settings
 from app.kafka.connection import client_options, translate_errors, unavailable_error
-from app.kafka.early_records import alarm_of
+from app.kafka.early_records import parse_alarm
 from app.kafka.topics import EARLY
-from app.notify.incident import LogPlace, ReadIncident, incident_of
+from app.notify.incident import LogPlace, ReadIncident, parse_incident
 from app.versions import serving
 from app.versions.serving import Serving
 from models.records.labels import MOST_BYTES, is_label
@@ -29,10 +29,10 @@ LONGEST_ID = 64
 
 
 @dataclass(frozen=True)
-class Read:
-    """A record: where it is, the incident or early alarm that people may be notified of, or the id of one that somebody has labelled.
+class PolledRecord:
+    """A record at `place`: an `incident`, an early `alarm`, or a label, of which `acknowledged` is the incident's id; none for other records.
 
-    `news`: whether channels that do not know the incident are to be notified of it.
+    `key` is what channels know the incident by; `news` says whether channels that do not know it are to be notified of it.
     """
 
     place: LogPlace
@@ -75,8 +75,8 @@ class IncidentsReader:
         """Versions whose incidents people are notified of, whether they have run yet or not; the one that serves is first."""
         return list(dict.fromkeys((self._serves.version(), *self._settings.notify.versions)))
 
-    def look(self) -> tuple[str, ...]:
-        """Read the topics of the versions that notify now; answers the versions that no longer do."""
+    def update_assignment(self) -> tuple[str, ...]:
+        """Assign the topics of the versions that notify now; returns the versions that no longer do."""
         wanted = self.wanted()
         if [*self._versions.values()] == wanted:
             return ()
@@ -139,7 +139,7 @@ class IncidentsReader:
         """The next offset of each partition."""
         return {at: self._consumer.position(at) for at in self._consumer.assignment() if at != self._labels}
 
-    def poll(self) -> Iterator[Read]:
+    def poll(self) -> Iterator[PolledRecord]:
         """Records that have arrived; waits for half a second at the most."""
         try:
             polled = self._consumer.poll(timeout_ms=POLL_MS)
@@ -147,29 +147,32 @@ class IncidentsReader:
             raise unavailable_error(self._settings, error) from error
         for at, records in polled.items():
             if at == self._labels:
-                yield from (Read(LogPlace(at.topic, 0, r.offset), acknowledged=labelled(r.value)) for r in records)
+                yield from (
+                    PolledRecord(LogPlace(at.topic, 0, r.offset), acknowledged=labelled_incident(r.value))
+                    for r in records
+                )
                 continue
             if at == self._early:
                 for r in records:
-                    alarm = alarm_of(r.value)
+                    alarm = parse_alarm(r.value)
                     own_alarm = alarm if alarm is not None and alarm.version == self._serving.version else None
-                    yield Read(LogPlace(at.topic, 0, r.offset), alarm=own_alarm, appended=r.timestamp)
+                    yield PolledRecord(LogPlace(at.topic, 0, r.offset), alarm=own_alarm, appended=r.timestamp)
                 continue
             version = self._versions[at.topic]
             for record in records:
-                place, found = LogPlace(at.topic, at.partition, record.offset), incident_of(record.value)
+                place, found = LogPlace(at.topic, at.partition, record.offset), parse_incident(record.value)
                 if found is None or found.version != version:
-                    yield Read(place)
+                    yield PolledRecord(place)
                     continue
-                key = found.id if version == self._serving.version else key_beside(found)
-                yield Read(place, found, key, news=is_news(self._settings.notify, self._serving, found))
+                key = found.id if version == self._serving.version else key_with_version(found)
+                yield PolledRecord(place, found, key, news=is_news(self._settings.notify, self._serving, found))
 
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
 
 
-def key_beside(incident: ReadIncident) -> str:
+def key_with_version(incident: ReadIncident) -> str:
     """What channels know an incident by while its version does not serve: versions have the same ids, so it says which one it is of."""
     return f"{incident.id}-{incident.version}"
 
@@ -182,7 +185,7 @@ def is_news(notify: NotifySettings, served: Serving, incident: ReadIncident) -> 
     )
 
 
-def labelled(value: bytes | None) -> str:
+def labelled_incident(value: bytes | None) -> str:
     """The incident that a label is about; empty of heartbeats, and of what is no label: `extract` refuses it, and no page shows it."""
     if value is None or len(value) > MOST_BYTES or (b'"label"' not in value and b"\\" not in value):
         return ""

@@ -58,7 +58,7 @@ class Notification:
         return "/".join(part for part in (self.key, self.incident, self.status, self.severity) if part)
 
 
-def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: str = "") -> Notification:
+def incident_notification(one: ReadIncident, status: str, key: str, links: Links, alarm: str = "") -> Notification:
     """The notification of an incident. `status`: open, update (it has become worse) or close; `alarm`: the early alarm under whose key it goes on."""
     lines = [one.reason, f"since {_clock(one.start)}" + (f", until {_clock(one.end)}" if one.end is not None else "")]
     lines += [f"incident {one.id} of version {one.version}"]
@@ -84,17 +84,17 @@ def of_incident(one: ReadIncident, status: str, key: str, links: Links, alarm: s
         runbook=links.runbook(one),
         affected=one.affected,
     )
-    return with_status(made, status)
+    return set_status(made, status)
 
 
-def with_status(note: Notification, status: str) -> Notification:
+def set_status(note: Notification, status: str) -> Notification:
     """The notification of an incident with a status, which its title says."""
-    shown = [cut(one, LONGEST_IN_TITLE) for one in note.hosts[:MOST_IN_TITLE]]
+    shown = [truncate(one, LONGEST_IN_TITLE) for one in note.hosts[:MOST_IN_TITLE]]
     head = f"[{note.severity}] {BEGUN[status]}: {note.kind} on {_some(shown, note.affected) or 'the fleet'}"
-    return replace(note, status=status, title=cut(f"{head}: {note.reason}", LONGEST_TITLE))
+    return replace(note, status=status, title=truncate(f"{head}: {note.reason}", LONGEST_TITLE))
 
 
-def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
+def alarm_notification(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
     """The notification of an early alarm. `status`: open, which is provisional, or close, however it ended."""
     found, reason = parse(alarm.series), printable(alarm.reason[:LONGEST_TEXT])
     lines = [reason, f"seen at {_clock(alarm.event_time)}", f"early alarm {alarm.id} of version {alarm.version}"]
@@ -107,7 +107,7 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
         severity=INFO,
         kind=EarlyAlarm.KIND,
         version=alarm.version,
-        title=cut(f"[early] {became}: {printable(alarm.seen)}", LONGEST_TITLE),
+        title=truncate(f"[early] {became}: {printable(alarm.seen)}", LONGEST_TITLE),
         text="\n".join(lines)[:LONGEST_TEXT],
         hosts=(printable(found.host),),
         services=(printable(found.service),) if found.service else (),
@@ -121,7 +121,7 @@ def of_alarm(alarm: EarlyAlarm, status: str, links: Links) -> Notification:
     )
 
 
-def about_kappa(key: str, status: str, alertname: str, text: str, start: int, now_ms: int) -> Notification:
+def kappa_notification(key: str, status: str, alertname: str, text: str, start: int, now_ms: int) -> Notification:
     """What is sent of kappa itself, epoch milliseconds."""
     severity = "critical" if alertname in URGENT else "major" if alertname != "KappaAlive" else "info"
     over = status == "close"
@@ -131,7 +131,7 @@ def about_kappa(key: str, status: str, alertname: str, text: str, start: int, no
         severity=severity,
         kind="pipeline",
         version="",
-        title=cut(f"[{severity}] kappa, {BEGUN[status]}: {text}", LONGEST_TITLE),
+        title=truncate(f"[{severity}] kappa, {BEGUN[status]}: {text}", LONGEST_TITLE),
         text=text,
         hosts=(),
         services=(),
@@ -143,7 +143,7 @@ def about_kappa(key: str, status: str, alertname: str, text: str, start: int, no
     )
 
 
-def trial(now_ms: int, status: str = "close") -> Notification:
+def channel_test(now_ms: int, status: str = "close") -> Notification:
     """What a channel is tried with. `status`: close, so that it opens nothing that somebody would have to close; open where that ends by itself."""
     return Notification(
         key=f"test-{now_ms}",
@@ -163,13 +163,13 @@ def trial(now_ms: int, status: str = "close") -> Notification:
     )
 
 
-def inert(text: str) -> str:
+def neutralize(text: str) -> str:
     """The text without anything that a chat or mail program would obey: markup, mentions, links, invisible characters."""
     text = ADDRESS.sub(r"[\g<0>]", text).replace("](", "] (")
     return "\n".join(printable(line) for line in text.translate(INERT).split("\n"))
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """A text of at most `most` characters, which shows where something was left out."""
     return text if len(text) <= most else text[: most - 1] + "…"
 

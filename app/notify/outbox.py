@@ -28,7 +28,7 @@ from app.core.timestamps import is_due
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import LONGEST_WAIT
 from app.notify.incident import LogPlace
-from app.notify.notification import Notification, with_status
+from app.notify.notification import Notification, set_status
 from models.records.records import DELIVERED, FAILED, Delivery
 
 log = structlog.get_logger()
@@ -38,11 +38,11 @@ LONGEST_PAUSE = 60.0  # seconds between two tries, unless the channel asks for m
 HOUR_MS = 3_600_000
 MOST_WAITING = 1_000  # notifications
 
-Settled = Callable[["Waiting", Delivery], bool]
+OnSettled = Callable[["QueuedNotification", Delivery], bool]
 
 
 @dataclass
-class Waiting:
+class QueuedNotification:
     """A notification in a queue; `places` are the records that it comes from."""
 
     note: Notification
@@ -70,15 +70,15 @@ class Outbox:
         self._patience_ms, self._resend_ms = int(patience_hours * HOUR_MS), int(1000 * resend_seconds)
         self._stopping = stopping
         self._changed = threading.Condition()
-        self._queue: dict[str, list[Waiting]] = {}  # the first of each is tried first
+        self._queue: dict[str, list[QueuedNotification]] = {}  # the first of each is tried first
         self._open: dict[str, Notification] = {}
         self._forgotten: set[str] = set()
-        self._settled: Settled
+        self._settled: OnSettled
         self._resend_at = 0
         self.thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
         self.problem = ""
 
-    def start(self, settled: Settled, still_open: Iterable[Notification] = ()) -> None:
+    def start(self, settled: OnSettled, still_open: Iterable[Notification] = ()) -> None:
         """Begin.
 
         `settled` is called with what became of a notification; it answers False where that could not be recorded. `still_open`: what
@@ -88,17 +88,17 @@ class Outbox:
         self._open = {note.key: note for note in still_open} if self.channel.resends else {}
         self.thread.start()
 
-    def put(self, item: Waiting) -> bool:
-        """Queue a notification; one that says the same thread has become worse takes the place of one that waits.
+    def put(self, item: QueuedNotification) -> bool:
+        """Queue a notification. An update replaces a waiting notification with the same key, unless that one closes.
 
-        False where MOST_WAITING wait and it opens the thread of a record. What comes of one that the channel knows is always taken: else it
-        would never end there. So is what is about no record, kappa itself and storms, of which there are few.
+        Returns False where MOST_WAITING notifications wait and this one opens an incident. Updates and ends of what the channel knows are always
+        queued, or it would stay open there; so are the few notifications about kappa itself and about storms.
         """
         with self._changed:
             waiting, opens = self._queue.get(item.note.key, []), item.note.status == "open" and bool(item.places)
             if waiting and item.note.status == "update" and waiting[-1].note.status != "close":
                 last = waiting[-1]
-                last.note = with_status(item.note, last.note.status)
+                last.note = set_status(item.note, last.note.status)
                 last.places += item.places
             elif opens and not waiting and sum(map(len, self._queue.values())) >= MOST_WAITING:
                 return False
@@ -114,7 +114,7 @@ class Outbox:
             return sum(map(len, self._queue.values()))
 
     def forget(self, version: str) -> None:
-        """Send no more again what is open of a version: its jobs no longer run."""
+        """Do not resend open incidents of a version that is no longer read."""
         with self._changed:
             self._forgotten.add(version)
 
@@ -137,7 +137,7 @@ class Outbox:
     def _resends_now(self, now: int) -> bool:
         return self.channel.resends and is_due(self._resend_at, now, self._resend_ms)
 
-    def _next(self) -> Waiting | None:
+    def _next(self) -> QueuedNotification | None:
         """The first notification that may be tried now; waits a moment where there is none."""
         with self._changed:
             now = self._clock()
@@ -150,8 +150,8 @@ class Outbox:
                 return None
             return min(ready, key=lambda item: item.not_before_ms)
 
-    def _deliver(self, item: Waiting) -> None:
-        """Try a notification, and record what became of it; it stays where it can be tried again."""
+    def _deliver(self, item: QueuedNotification) -> None:
+        """Try a notification and record the outcome; it stays in the queue if it is to be tried again."""
         with self._changed:
             note, places = item.note, len(item.places)
         try:
@@ -170,18 +170,18 @@ class Outbox:
                 )
                 return
             outcome, answer = FAILED, f"given up: {error}"
-        lost: list[Waiting] = []
+        lost: list[QueuedNotification] = []
         if outcome == FAILED:
             with self._changed:
                 if item.note is not note:  # it has become worse in the meantime, and that may be taken
-                    begin_anew(item)
+                    reset_attempts(item)
                     return
                 lost = self._lost(note)
             log.error("a notification was not delivered", channel=self.name, incident=note.key, answer=answer)
         else:
             self.problem = ""
         sent = replace(item, note=note, places=item.places[:places])
-        delivery = delivery_of(self.name, sent, outcome, answer, self._clock())
+        delivery = make_delivery(self.name, sent, outcome, answer, self._clock())
         sent.places += [place for one in lost for place in one.places]
         if self._settled(sent, delivery):
             self._remove(item, note, places, len(lost))
@@ -189,29 +189,29 @@ class Outbox:
                 self._open.pop(note.key, None)
                 self._open |= {} if note.status == "close" else {note.key: note}
 
-    def _lost(self, note: Notification) -> list[Waiting]:
-        """What waits behind a notification that the channel will not get: up to the next one that opens, nobody would know what it is about."""
+    def _lost(self, note: Notification) -> list[QueuedNotification]:
+        """Notifications to drop behind one that was not delivered: all up to the next opening, as the channel does not know what they are about."""
         behind = self._queue[note.key][1:] if note.status == "open" else []
         return list(takewhile(lambda one: one.note.status != "open", behind))
 
-    def _remove(self, item: Waiting, note: Notification, places: int, lost: int) -> None:
-        """It is recorded, and so many behind it are lost. Where it has become worse in the meantime, that is still to be sent."""
+    def _remove(self, item: QueuedNotification, note: Notification, places: int, lost: int) -> None:
+        """Remove a recorded notification and the `lost` ones behind it. If an update has replaced it in the meantime, that one is sent next."""
         with self._changed:
             waiting = self._queue[note.key]
             if item.note is note:
                 del waiting[: 1 + lost]
             else:
-                item.note, item.places = with_status(item.note, "update"), item.places[places:]
-                begin_anew(item)
+                item.note, item.places = set_status(item.note, "update"), item.places[places:]
+                reset_attempts(item)
             if not waiting:
                 del self._queue[note.key]
 
-    def _attempt(self, item: Waiting, note: Notification) -> str:
+    def _attempt(self, item: QueuedNotification, note: Notification) -> str:
         """The channel's answer. Raises ChannelRefused, or Unreachable after a few tries, or one that asks for a pause."""
 
         def counted() -> str:
             item.attempts += 1
-            return answer_of(lambda: self.channel.send(note, self._clock()))
+            return ask_channel(lambda: self.channel.send(note, self._clock()))
 
         trying = Retrying(
             retry=retry_if_exception_type(Unreachable),
@@ -228,19 +228,19 @@ class Outbox:
             forgotten, self._forgotten = self._forgotten, set()
         self._open = {key: note for key, note in self._open.items() if note.version not in forgotten}
         try:
-            answer_of(lambda: self.channel.resend(self._open.values(), self._clock()))
+            ask_channel(lambda: self.channel.resend(self._open.values(), self._clock()))
         except (Unreachable, ChannelRefused) as error:
             self.problem = str(error)
             log.warning("what is open could not be sent again", channel=self.name, answer=str(error))
 
 
-def begin_anew(item: Waiting) -> None:
-    """Have a notification tried as if it had just come."""
+def reset_attempts(item: QueuedNotification) -> None:
+    """Reset the attempts of a notification, as if it had just been queued."""
     item.since_ms = item.not_before_ms = item.attempts = 0
 
 
-def answer_of(asked: Callable[[], str]) -> str:
-    """The answer of a channel. Raises ChannelRefused, or Unreachable, which any other error is as well: that no file can be opened may pass."""
+def ask_channel(asked: Callable[[], str]) -> str:
+    """Call a channel; returns its answer. Raises ChannelRefused or Unreachable; any other error becomes Unreachable, because it may pass."""
     try:
         return asked()
     except (Unreachable, ChannelRefused):
@@ -251,7 +251,7 @@ def answer_of(asked: Callable[[], str]) -> str:
         raise Unreachable(msg) from error
 
 
-def delivery_of(channel: str, item: Waiting, outcome: str, answer: str, at_ms: int) -> Delivery:
+def make_delivery(channel: str, item: QueuedNotification, outcome: str, answer: str, at_ms: int) -> Delivery:
     """The record of what became of a notification."""
     note, place = item.note, item.places[-1] if item.places else LogPlace("", 0, 0)
     return Delivery(

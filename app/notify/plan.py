@@ -41,7 +41,7 @@ class NotificationPlan:
         self._channels: dict[str, set[str]] = {}  # by key, those that know it
 
     def remember(self, last: Mapping[tuple[str, str], Delivery]) -> None:
-        """Take in what earlier processes have sent."""
+        """Restore what earlier processes have sent from the last delivery of each incident to each channel."""
         for (channel, key), one in last.items():
             if one.status != "open" or one.outcome in (DELIVERED, HELD):
                 self._note(
@@ -49,7 +49,7 @@ class NotificationPlan:
                 )
 
     def steps(self, incident: ReadIncident, key: str, *, opens: bool = True) -> Iterator[Step]:
-        """What is due after this record of an incident; noted as sent. Without `opens` of the channels alone that know it."""
+        """The notifications that are due after this record of an incident; they count as sent. Without `opens`, only for channels that know it."""
         due = {one.channel: one for one in self._routes.routed(incident)} if opens else {}
         for channel in sorted(self._channels.get(key, ())):
             known = self._known[channel, key]
@@ -75,12 +75,12 @@ class NotificationPlan:
                 found.append(Step(channel, "close", known.why))
         return [one for one in found if one.channel in self._routes.notify.channels]
 
-    def not_notified(self, channel: str, key: str) -> None:
-        """A channel could not be notified that an incident opens: a later record of it may open it."""
+    def forget_opening(self, channel: str, key: str) -> None:
+        """Forget an opening of which a channel could not be notified: a later record of the incident may open it."""
         self._known.pop((channel, key), None)
         self._channels.get(key, set()).discard(channel)
 
-    def escalates(self, incident: ReadIncident, key: str, channel: str, why: str) -> Step | None:
+    def plan_escalation(self, incident: ReadIncident, key: str, channel: str, why: str) -> Step | None:
         """What is due for a channel to which an incident is escalated; None where it knows it."""
         if (channel, key) in self._known:
             return None
@@ -98,7 +98,7 @@ class NotificationPlan:
         """Forget the older half of what is over."""
         over = [place for place, one in self._known.items() if one.status == "close"]
         for channel, key in over[: len(over) // 2 + 1]:
-            self.not_notified(channel, key)
+            self.forget_opening(channel, key)
             if not self._channels[key]:
                 del self._channels[key]
 

@@ -7,7 +7,7 @@ from kafka import TopicPartition
 from app.core.settings import Settings
 from app.kafka.connection import open_consumer
 from app.kafka.record_range import records_between
-from app.notify.incident import ReadIncident, incident_of
+from app.notify.incident import ReadIncident, parse_incident
 
 
 def last_record(settings: Settings, identity: str) -> ReadIncident | None:
@@ -23,7 +23,7 @@ def last_record(settings: Settings, identity: str) -> ReadIncident | None:
             for record in records_between(settings, consumer, at, begin, end):
                 if record.key is not None and record.key != identity.encode():
                     continue
-                one = incident_of(record.value)
+                one = parse_incident(record.value)
                 if one is not None and one.id == identity and (found is None or one.order >= found.order):
                     found = one
     return found

@@ -13,7 +13,7 @@ import structlog
 from app.core.file_lock import file_lock, held_lock, is_held
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.notify.channels.kinds import opened
+from app.notify.channels.kinds import open_channel
 from app.notify.notifier import Notifier
 from app.supervision.link import Unsupervised
 from app.versions import serving
@@ -46,7 +46,7 @@ def check_channels(settings: Settings) -> None:
         msg = "notify: there is no channel to tell anybody; add [notify.channels.NAME] to the settings, see docs/alerts.md"
         raise InputError(msg)
     for name in settings.notify.channels:
-        opened(settings.notify, name).close()
+        open_channel(settings.notify, name).close()
 
 
 def run_until_stopped(

@@ -1,6 +1,6 @@
-"""A storm: more incidents open within some minutes than anybody reads. One notification says so, and the incidents are held back.
+"""Storms: where more than `storm_incidents` open within `storm_minutes`, one notification is sent in their place and they are held back.
 
-The first critical ones are sent all the same, as many as may open without a storm, so that the worst is not lost among many.
+The first critical ones are sent in spite of it, as many as may open without a storm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.core.timestamps import is_due, time_of_digits
-from app.notify.notification import Notification, about_kappa
+from app.notify.notification import Notification, kappa_notification
 from models.core.wording import counted
 from models.records.records import CRITICAL, DELIVERED, HELD, SEVERITIES, Delivery
 
@@ -21,10 +21,11 @@ MOST_OPENED = 100_000  # openings that are counted
 
 
 @dataclass
-class Storm:
-    """Of one channel. `limit`: the most incidents that may open within `minutes`, by the ends of their windows; 0 for no limit.
+class StormFilter:
+    """Decides for one channel which notifications a storm holds back.
 
-    In which order they are read, and how long after they opened, changes little: partitions are read one after the other after an outage.
+    `limit` is the most incidents that may open within `minutes`, by the ends of their windows; 0 for no limit. The order in which they are read
+    matters little: after an outage partitions are read one after the other.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Storm:
         return f"{PREFIX}{self.name}-{self._since}"
 
     def remember(self, deliveries: Iterable[Delivery], now_ms: int, early: str) -> None:
-        """Take in what earlier processes have sent to this channel, the last of each incident, the oldest first.
+        """Restore the state from the last delivery of each incident to this channel, the oldest first.
 
         `early` is the topic of early alarms: nothing comes of one that was held back.
         """
@@ -66,10 +67,10 @@ class Storm:
             self._sent = sum(one.severity == CRITICAL and one.at >= self._since for one in passed)
             self._until = now_ms + self._minutes_ms
 
-    def opens(self, key: str, severity: str, at_ms: int, now_ms: int) -> tuple[bool, Notification | None]:
-        """Whether to hold a notification that an incident opens, and what to send instead where a storm begins with it.
+    def on_opening(self, key: str, severity: str, at_ms: int, now_ms: int) -> tuple[bool, Notification | None]:
+        """Count an incident that opens; returns whether to hold its notification back, and the notification to send if a storm begins with it.
 
-        `at_ms`: when its window ended.
+        `at_ms` is the end of its window.
         """
         self._opened.append(at_ms)
         if sum(abs(at_ms - one) < self._minutes_ms for one in self._opened) <= self.limit:
@@ -90,16 +91,19 @@ class Storm:
         self._sent += passes
         return passes
 
-    def keep(self, key: str, severity: str) -> None:
-        """A notification that an incident opens was held back for another reason."""
+    def hold(self, key: str, severity: str) -> None:
+        """Note an incident whose opening was held back for another reason than a storm."""
         self._held[key] = severity
 
-    def has(self, key: str) -> bool:
-        """Whether an incident was held back."""
+    def is_held(self, key: str) -> bool:
+        """Whether the opening of an incident was held back."""
         return key in self._held
 
-    def holds(self, key: str, status: str, severity: str) -> bool:
-        """Whether what comes of an incident is held as well: until the storm is over or it is critical, and that it closes, for ever."""
+    def on_follow_up(self, key: str, status: str, severity: str) -> bool:
+        """Whether to hold back a later notification of an incident whose opening was held back.
+
+        It is sent, as an opening, once the storm is over or the incident is critical; that it closes is never sent.
+        """
         if key not in self._held:
             return False
         held = status == "close" or (self._since is not None and not self._may_pass(severity))
@@ -107,18 +111,18 @@ class Storm:
             del self._held[key]
         return held
 
-    def ends(self, now_ms: int) -> Notification | None:
-        """What to send where the storm is over."""
+    def end_if_over(self, now_ms: int) -> Notification | None:
+        """End the storm if its time has passed; returns the notification to send, or None."""
         if self._since is None or not is_due(self._until, now_ms, self._minutes_ms):
             return None
         open_still = Counter(self._held.values())
         found = ", ".join(f"{open_still[name]} {name}" for name in reversed(SEVERITIES) if open_still[name])
         text = f"Fewer incidents open again; of those held back are still open: {found or 'none'}. See the dashboard."
-        note = about_kappa(self.key, "close", ALERT, text, self._since, now_ms)
+        note = kappa_notification(self.key, "close", ALERT, text, self._since, now_ms)
         self._since = None
         return note
 
     def _begun(self, now_ms: int) -> Notification:
         opened = f"More than {self.limit:,} incidents have opened within {counted(self.minutes, 'minute')}."
         text = f"{opened} Until fewer do, only critical ones are sent one by one: see the dashboard."
-        return about_kappa(self.key, "open", ALERT, text, now_ms, now_ms)
+        return kappa_notification(self.key, "open", ALERT, text, now_ms, now_ms)

@@ -26,7 +26,7 @@ from app.core.settings import Settings
 from app.core.timestamps import wall_clock
 from app.kafka import rule_topic
 from app.kafka.connection import client_options
-from app.kafka.early_records import alarm_of
+from app.kafka.early_records import parse_alarm
 from app.kafka.producer import BoundedProducer
 from app.runtime.run import index_to_end
 from dashboards.words import local_text, one_line, plain
@@ -169,7 +169,7 @@ def test_an_early_alarm_is_shown_as_provisional(visit: Visit, pictures: Path, sp
         bound_window_end=end - 3 * WINDOW,
     )
     value = json.dumps(record_of(own)).encode()
-    assert alarm_of(value) == own
+    assert parse_alarm(value) == own
     with BoundedProducer(client_options(settings)) as outbox:
         outbox.send(settings.topic("early"), value, key=own.id.encode(), partition=0, timestamp_ms=at)
     index_to_end(spark, settings)

@@ -31,7 +31,7 @@ from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options
 from app.kafka.producer import BoundedProducer
-from app.notify.deliveries import read_back
+from app.notify.deliveries import read_deliveries
 from app.notify.notifier import Notifier
 from app.notify.service import NAME, BesideJobs, run_until_stopped
 from app.runtime.metrics import Metrics
@@ -68,7 +68,7 @@ class NotifyLog:
         self._outbox.flush()
 
     def deliveries(self) -> list[Delivery]:
-        return list(read_back(self.settings()).last.values())
+        return list(read_deliveries(self.settings()).last.values())
 
     def close(self) -> None:
         self._outbox.close()
@@ -165,7 +165,7 @@ def test_nothing_that_came_meanwhile_is_passed_over_where_what_is_open_is_read_a
         log.write(value(1))
         receiver.until(lambda r: len(hooks(r)) == 1 and firing(r) == {"KappaIncident"})
         until(lambda: len(log.deliveries()) == 2)
-        until(lambda: any(offset == 1 for offset in read_back(log.settings()).until.values()))
+        until(lambda: any(offset == 1 for offset in read_deliveries(log.settings()).until.values()))
     log.write(value(2), value(1, "close"))
     with notifying(settings):
         receiver.until(lambda r: len(hooks(r)) == 3)

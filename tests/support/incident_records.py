@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from app.notify.incident import ReadIncident, incident_of
+from app.notify.incident import ReadIncident, parse_incident
 from models.records.records import EarlyAlarm
 from models.records.schema import plain
 
@@ -35,7 +35,7 @@ def value(number: int = 1, status: str = "open", **more: Any) -> bytes:
 
 def incident(number: int = 1, status: str = "open", **more: Any) -> ReadIncident:
     """The incident of such a record."""
-    found = incident_of(value(number, status, **more))
+    found = parse_incident(value(number, status, **more))
     assert found is not None
     return found
 

@@ -16,9 +16,9 @@ from app.core.errors import SettingsError
 from app.core.notify_settings import ChannelSettings
 from app.core.settings import load
 from app.notify.channels.channel import ChannelRefused
-from app.notify.channels.kinds import opened
+from app.notify.channels.kinds import open_channel
 from app.notify.channels.webhook import Webhook
-from app.notify.notification import trial
+from app.notify.notification import channel_test
 
 HOOK = "http://127.0.0.1:9/hook"
 CANARY = "c4nary"
@@ -132,7 +132,9 @@ def receiver() -> Any:
 
 
 def test_a_header_of_the_settings_takes_the_place_of_ours(receiver: Receiver) -> None:
-    opened(notify(url=receiver.url, headers={"content-type": "application/cloudevents+json"}), "own").send(trial(0), 0)
+    open_channel(notify(url=receiver.url, headers={"content-type": "application/cloudevents+json"}), "own").send(
+        channel_test(0), 0
+    )
     assert receiver.posts[0].headers["content-type"] == "application/cloudevents+json"
 
 
@@ -141,7 +143,7 @@ def test_what_a_header_holds_is_in_no_answer_even_where_it_was_not_checked(recei
     unchecked = notify(url=receiver.url).channels["own"]
     odd = ChannelSettings.model_construct(**{**dict(unchecked), "content_type": f"{CANARY}\n"})
     with pytest.raises(ChannelRefused) as error:
-        Webhook(odd).send(trial(0), 0)
+        Webhook(odd).send(channel_test(0), 0)
     assert CANARY not in str(error.value) and not receiver.posts
 
 

@@ -14,7 +14,7 @@ from support.incident_records import value as incident_value
 from app.early.early_log import incident_of
 from app.early.service import Movement
 from app.early.settlement import IncidentSeen, Settlement, patience_ms
-from app.kafka.early_records import alarm_of
+from app.kafka.early_records import parse_alarm
 from models.core.parameters import DetectorParameters
 from models.records.records import EarlyAlarm, early_id
 from models.records.schema import plain
@@ -154,9 +154,9 @@ def test_the_time_that_confirmation_takes_follows_from_the_settings() -> None:
 )
 def test_nothing_is_believed_of_what_is_no_early_alarm(change: dict[str, Any]) -> None:
     good = plain(alarm())
-    assert alarm_of(json.dumps(good).encode()) == alarm_of(json.dumps(good).encode()) is not None
-    assert alarm_of(json.dumps(good | change).encode()) is None
-    assert alarm_of(None) is alarm_of(b"[") is alarm_of(b"[]") is alarm_of(b"{" + b" " * 100_000) is None
+    assert parse_alarm(json.dumps(good).encode()) == parse_alarm(json.dumps(good).encode()) is not None
+    assert parse_alarm(json.dumps(good | change).encode()) is None
+    assert parse_alarm(None) is parse_alarm(b"[") is parse_alarm(b"[]") is parse_alarm(b"{" + b" " * 100_000) is None
 
 
 def test_what_matters_of_an_incident_is_read_from_its_record() -> None:

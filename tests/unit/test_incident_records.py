@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from support.incident_records import value
 
 from app.core.timestamps import LAST_MS
-from app.kafka.incident_records import MOST_BYTES, MOST_NAMES, incident_record
+from app.kafka.incident_records import MOST_BYTES, MOST_NAMES, parse_incident_record
 
 
 def test_what_correlate_writes_is_read_and_the_whole_record_is_there() -> None:
     raw = value(1, "close")
-    found = incident_record(raw)
+    found = parse_incident_record(raw)
     assert found is not None and found.source == json.loads(raw)
     assert (found.status, found.severity, found.hosts, found.services) == ("close", "major", ("web-1",), ("shop",))
     assert found.series == ("gauge/web-1/shop/cpu{zone=a}",)
@@ -26,7 +26,7 @@ def test_a_record_of_before_had_no_severity_and_no_services() -> None:
     fields = json.loads(value(1))
     for name in ("severity", "services", "version"):
         fields.pop(name)
-    found = incident_record(json.dumps(fields).encode())
+    found = parse_incident_record(json.dumps(fields).encode())
     assert found is not None and (found.severity, found.services, found.version) == ("info", (), "live")
 
 
@@ -69,20 +69,20 @@ def test_a_record_of_before_had_no_severity_and_no_services() -> None:
     ],
 )
 def test_what_is_no_incident_is_read_by_nobody(more: dict[str, Any]) -> None:
-    assert incident_record(value(**more)) is None
+    assert parse_incident_record(value(**more)) is None
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(raw: bytes) -> None:
-    assert incident_record(raw) is None
+    assert parse_incident_record(raw) is None
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"\xff", b"[1]", b"[" * 1_000_000, b'{"id": ' * 100_000])
 def test_what_is_no_object_is_none(raw: bytes | None) -> None:
-    assert incident_record(raw) is None
+    assert parse_incident_record(raw) is None
 
 
 def test_of_more_names_and_bytes_than_there_can_be_none_is_looked_at() -> None:
-    found = incident_record(value(hosts=[f"h{n}" for n in range(MOST_NAMES)] + [7]))
+    found = parse_incident_record(value(hosts=[f"h{n}" for n in range(MOST_NAMES)] + [7]))
     assert found is not None and len(found.hosts) == MOST_NAMES
-    assert incident_record(b" " * MOST_BYTES + value()) is None
+    assert parse_incident_record(b" " * MOST_BYTES + value()) is None

@@ -43,11 +43,11 @@ from app.notify.channels.apprise_process import last_words
 from app.notify.channels.apprise_service import AppriseService
 from app.notify.channels.channel import Channel, ChannelRefused, Unreachable
 from app.notify.channels.http_client import retry_after
-from app.notify.channels.kinds import opened
+from app.notify.channels.kinds import open_channel
 from app.notify.incident import LogPlace
 from app.notify.links import Links
-from app.notify.notification import LONGEST_TITLE, Notification, of_alarm, of_incident, trial
-from app.notify.outbox import MOST_WAITING, Outbox, Waiting
+from app.notify.notification import LONGEST_TITLE, Notification, alarm_notification, channel_test, incident_notification
+from app.notify.outbox import MOST_WAITING, Outbox, QueuedNotification
 from models.records.records import Delivery
 from models.rules.runbook import Runbook
 
@@ -55,12 +55,12 @@ CANARY = "c4nary-in-a-c0al-mine"
 
 
 def channel(kind: str, url: str, **more: Any) -> Channel:
-    return opened(load(notify={"channels": {"own": {"kind": kind, "url": url, **more}}}).notify, "own")
+    return open_channel(load(notify={"channels": {"own": {"kind": kind, "url": url, **more}}}).notify, "own")
 
 
 def note(number: int = 1, status: str = "open", **more: Any) -> Notification:
     one = incident(number, "close" if status == "close" else "open", **more)
-    return of_incident(one, status, one.id, Links(runbooks=(Runbook("https://wiki.example.net/{kind}"),)))
+    return incident_notification(one, status, one.id, Links(runbooks=(Runbook("https://wiki.example.net/{kind}"),)))
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ class Box:
         self.stopping = threading.Event()
         self.box = Outbox("own", channel("webhook", url), self.stopping, clock, patience_hours, 60.0)
 
-    def keep(self, item: Waiting, delivery: Delivery) -> bool:
+    def keep(self, item: QueuedNotification, delivery: Delivery) -> bool:
         self.places += item.places
         self.deliveries.append(delivery)
         return True
@@ -234,8 +234,8 @@ class Box:
         return self.deliveries
 
 
-def waiting(one: Notification, offset: int = 0) -> Waiting:
-    return Waiting(one, "default", [LogPlace("incidents", 0, offset)])
+def waiting(one: Notification, offset: int = 0) -> QueuedNotification:
+    return QueuedNotification(one, "default", [LogPlace("incidents", 0, offset)])
 
 
 def test_a_server_that_fails_gets_it_in_the_end_under_one_id(receiver: Receiver) -> None:
@@ -400,10 +400,10 @@ def test_the_end_of_what_a_channel_refused_is_not_sent_to_it(receiver: Receiver)
 
 def test_the_incident_that_confirms_an_early_alarm_is_sent_where_the_alarm_was_refused(receiver: Receiver) -> None:
     receiver.answers.append(Answer(403))
-    own, raised, one = Box(receiver.url), of_alarm(alarm(), "open", Links()), incident(1)
+    own, raised, one = Box(receiver.url), alarm_notification(alarm(), "open", Links()), incident(1)
     own.box.put(waiting(raised, 1))
-    own.box.put(waiting(of_incident(one, "open", one.id, Links(), raised.key), 2))
-    own.box.put(waiting(of_incident(one, "close", one.id, Links(), raised.key), 3))
+    own.box.put(waiting(incident_notification(one, "open", one.id, Links(), raised.key), 2))
+    own.box.put(waiting(incident_notification(one, "close", one.id, Links(), raised.key), 3))
     with own:
         own.until(3)
     assert [(one.status, one.outcome) for one in own.deliveries] == [
@@ -519,7 +519,7 @@ def test_an_alertmanager_fires_while_an_incident_is_open_whatever_is_sent_twice(
 def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         own, now = channel("alertmanager", url), wall_clock()
-        raised, one = of_alarm(alarm(), "open", Links()), incident(1)
+        raised, one = alarm_notification(alarm(), "open", Links()), incident(1)
         own.send(raised, now)
         (early,) = alerts(url)
         assert early["labels"] == {
@@ -527,10 +527,10 @@ def test_in_an_alertmanager_an_early_alarm_becomes_its_incident(tmp_path: Path) 
             "service": "shop",
         }  # fmt: skip
         assert early["annotations"]["summary"].startswith("[early] provisional: ")
-        own.send(of_incident(one, "open", one.id, Links(), raised.key), now)
+        own.send(incident_notification(one, "open", one.id, Links(), raised.key), now)
         (found,) = alerts(url)
         assert (found["labels"]["alertname"], found["labels"]["incident"]) == ("KappaIncident", one.id)
-        own.send(of_incident(incident(1, "close"), "close", one.id, Links(), raised.key), wall_clock() - 1)
+        own.send(incident_notification(incident(1, "close"), "close", one.id, Links(), raised.key), wall_clock() - 1)
         assert alerts(url) == []
 
 
@@ -585,8 +585,8 @@ def test_a_channel_may_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch
 
 def test_a_test_message_is_for_a_channel_that_there_is(receiver: Receiver) -> None:
     with pytest.raises(SettingsError, match="there is no channel 'x'"):
-        opened(load().notify, "x")
-    channel("webhook", receiver.url).send(trial(1_000), 1_000)
+        open_channel(load().notify, "x")
+    channel("webhook", receiver.url).send(channel_test(1_000), 1_000)
     assert receiver.posts[0].json["status"] == "close"
 
 
@@ -594,7 +594,7 @@ def test_the_receiver_of_the_demonstration_takes_what_is_signed_once_and_nothing
     lines: list[str] = []
     with DemoReceiver(lines.append) as receiver:
         notify = receiver.settings
-        own = opened(notify, "demo")
+        own = open_channel(notify, "demo")
         for _ in range(2):
             assert own.send(note(), wall_clock()) == "204"
         with pytest.raises(ChannelRefused, match="401"):

@@ -17,15 +17,15 @@ from app.core.settings import Settings, load
 from app.core.timestamps import wall_clock
 from app.notify import service
 from app.notify.chain import ALERTS, LOOKS, PASSED, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
-from app.notify.channels.kinds import opened
-from app.notify.deliveries import DeliveryLog, Remembered
+from app.notify.channels.kinds import open_channel
+from app.notify.deliveries import DeliveryLog, DeliveryHistory
 from app.notify.dispatch import Dispatch
 from app.notify.incident import LogPlace, ReadIncident
-from app.notify.incidents_reader import Read, key_beside
+from app.notify.incidents_reader import PolledRecord, key_with_version
 from app.notify.links import Links
-from app.notify.notification import of_incident
+from app.notify.notification import incident_notification
 from app.notify.notifier import check_alive
-from app.notify.outbox import MOST_WAITING, Outbox, Waiting
+from app.notify.outbox import MOST_WAITING, Outbox, QueuedNotification
 from app.notify.positions import Positions
 from app.notify.routes import Routes
 from models.records.records import Delivery
@@ -56,22 +56,23 @@ class Channels:
         self.now, self.ending, self.positions = 0, threading.Event(), Positions()
         self.log = DeliveryLog(settings, self.ending)
         self.boxes = {
-            name: Outbox(name, opened(settings.notify, name), self.ending, wall_clock, 1.0, 60.0) for name in channels
+            name: Outbox(name, open_channel(settings.notify, name), self.ending, wall_clock, 1.0, 60.0)
+            for name in channels
         }
         self.dispatch = Dispatch(
             settings, Routes(settings.notify), self.boxes, self.positions, self.log, lambda: self.now
         )
 
     def take(self, one: ReadIncident, offset: int = 0) -> None:
-        self.dispatch.take(Read(LogPlace("incidents", 0, offset), one, one.id))
+        self.dispatch.process(PolledRecord(LogPlace("incidents", 0, offset), one, one.id))
 
     def called(self, minutes: float) -> set[str]:
         """The channels for which something waits after so many minutes."""
         self.now = int(minutes * MINUTE)
-        self.dispatch.elapse(escalates=True)
+        self.dispatch.process_due(escalates=True)
         return {name for name, box in self.boxes.items() if box.waiting}
 
-    def queued(self, name: str) -> list[Waiting]:
+    def queued(self, name: str) -> list[QueuedNotification]:
         """What waits for a channel."""
         return [one for waiting in self.boxes[name]._queue.values() for one in waiting]
 
@@ -113,13 +114,13 @@ def test_each_route_that_led_an_incident_somewhere_escalates_it_in_its_own_time(
     assert own.called(2) == {"mail"}
     own.take(incident(1, "update", severity="critical"), 2)
     if restarts:
-        last, one = Remembered(), incident(1).id
-        last.take(delivery("mail", one, "route 2", 0))
-        last.take(delivery("mail", one, "route 2", MINUTE))
-        last.take(delivery("chat", one, "route 1", 2 * MINUTE))
+        last, one = DeliveryHistory(), incident(1).id
+        last.add(delivery("mail", one, "route 2", 0))
+        last.add(delivery("mail", one, "route 2", MINUTE))
+        last.add(delivery("chat", one, "route 1", 2 * MINUTE))
         own = Channels(tmp_path, CRITICAL, MAJOR)
         for place, known in last.routed_at.items():
-            own.dispatch.goes_on(last.last[place], incident(1), known)
+            own.dispatch.restore(last.last[place], incident(1), known)
     assert own.called(16.9) & {"pager", "lead"} == set()
     assert own.called(17) & {"pager", "lead"} == {"pager"}
     assert own.called(60) & {"pager", "lead"} == {"pager", "lead"}
@@ -136,11 +137,11 @@ def test_an_incident_that_is_held_back_in_a_storm_is_escalated_from_when_it_is_s
     assert {one.note.key for one in own.queued("lead")} == {incident(1).id}
     own.take(incident(2, "update", severity="critical"), 3)
     if restarts:
-        last, key = Remembered(), incident(2).id
-        last.take(delivery("mail", key, "route 1", 0, outcome="held"))
-        last.take(delivery("mail", key, "route 1", 90 * MINUTE))
+        last, key = DeliveryHistory(), incident(2).id
+        last.add(delivery("mail", key, "route 1", 0, outcome="held"))
+        last.add(delivery("mail", key, "route 1", 90 * MINUTE))
         own = Channels(tmp_path, MAJOR)
-        own.dispatch.goes_on(last.last["mail", key], incident(2), last.routed_at["mail", key])
+        own.dispatch.restore(last.last["mail", key], incident(2), last.routed_at["mail", key])
     own.called(149.9)
     assert incident(2).id not in {one.note.key for one in own.queued("lead")}
     own.called(150)
@@ -153,8 +154,8 @@ def test_an_incident_ends_under_the_key_by_which_channels_know_it_from_before_it
     """Of a version that `notify.versions` names, and that was promoted while the incident was open."""
     own = Channels(tmp_path, CRITICAL)
     opened_then, over = (incident(1, status, version="v2", severity="critical") for status in ("open", "close"))
-    own.dispatch.take(Read(PLACE, opened_then, key_beside(opened_then)))
-    own.dispatch.take(Read(PLACE, over, over.id))
+    own.dispatch.process(PolledRecord(PLACE, opened_then, key_with_version(opened_then)))
+    own.dispatch.process(PolledRecord(PLACE, over, over.id))
     assert [(one.note.key, one.note.status) for one in own.queued("chat")] == [
         (f"{over.id}-v2", "open"),
         (f"{over.id}-v2", "close"),
@@ -199,7 +200,7 @@ def test_of_what_a_version_published_before_it_served_only_what_channels_know_go
     own.take(incident(1))
     for number in (1, 2):
         one = incident(number, status, version="v2")
-        own.dispatch.take(Read(PLACE, one, one.id, news=False))
+        own.dispatch.process(PolledRecord(PLACE, one, one.id, news=False))
     last = own.queued("chat")[-1].note
     assert (last.key, last.version, last.status) == (incident(1).id, "v2", status)
     assert {one.note.key for one in own.queued("chat")} == {incident(1).id}
@@ -208,14 +209,14 @@ def test_of_what_a_version_published_before_it_served_only_what_channels_know_go
 def test_an_incident_that_an_earlier_process_has_sent_keeps_early_alarms_of_its_host_away(tmp_path: Path) -> None:
     for version, found in (("", 0), ("-other", 1)):
         own = Channels(tmp_path, early=("chat",))
-        own.dispatch.goes_on(delivery("chat", f"{incident(1).id}{version}", "default", 0), incident(1), {})
-        own.dispatch.take(Read(LogPlace("early", 0, 0), alarm=alarm(1), appended=0))
+        own.dispatch.restore(delivery("chat", f"{incident(1).id}{version}", "default", 0), incident(1), {})
+        own.dispatch.process(PolledRecord(LogPlace("early", 0, 0), alarm=alarm(1), appended=0))
         assert len(own.queued("chat")) == found
 
 
 def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wait(tmp_path: Path) -> None:
-    own, known = Channels(tmp_path, chat="alertmanager"), Remembered()
-    known.take(delivery("chat", incident(0).id, "default", 0))
+    own, known = Channels(tmp_path, chat="alertmanager"), DeliveryHistory()
+    known.add(delivery("chat", incident(0).id, "default", 0))
     own.dispatch.remember(known)
     box = own.boxes["chat"]
     for number in range(1, MOST_WAITING + 3):
@@ -228,7 +229,11 @@ def test_what_comes_of_an_incident_that_a_channel_knows_is_taken_however_many_wa
 def test_the_end_of_an_incident_for_which_the_queue_was_full_is_not_sent(tmp_path: Path) -> None:
     own = Channels(tmp_path)
     for number in range(MOST_WAITING):
-        own.boxes["chat"].put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+        own.boxes["chat"].put(
+            QueuedNotification(
+                incident_notification(incident(number), "open", str(number), Links()), "default", [PLACE]
+            )
+        )
     own.take(incident(1), 1)
     own.take(incident(1, "close"), 2)
     assert incident(1).id not in {one.note.key for one in own.queued("chat")}, "nobody knows that it began"
@@ -242,7 +247,7 @@ def test_the_end_of_an_incident_is_sent_where_the_channel_has_taken_that_it_open
     own.take(incident(1), 1)
     (item,) = own.queued("chat")
     own.boxes["chat"]._queue.clear()
-    own.dispatch.settled(item, delivery("chat", key, "default", 0, status=refused, outcome="failed"))
+    own.dispatch.on_settled(item, delivery("chat", key, "default", 0, status=refused, outcome="failed"))
     own.take(incident(1, "close"), 2)
     assert [one.note.status for one in own.queued("chat")] == ends
 
@@ -250,20 +255,20 @@ def test_the_end_of_an_incident_is_sent_where_the_channel_has_taken_that_it_open
 def test_of_notifications_that_are_tried_again_the_one_that_is_due_first_goes_first(tmp_path: Path) -> None:
     box = Channels(tmp_path).boxes["chat"]
     for key, not_before in (("a", 3_000), ("b", 1_000), ("c", 2_000)):
-        note = of_incident(incident(1), "open", key, Links())
-        box.put(Waiting(note, "default", [PLACE], not_before_ms=not_before))
+        note = incident_notification(incident(1), "open", key, Links())
+        box.put(QueuedNotification(note, "default", [PLACE], not_before_ms=not_before))
     assert (found := box._next()) is not None and found.note.key == "b"
 
 
 def test_an_alert_about_kappa_that_still_holds_is_neither_over_nor_new_after_a_restart(tmp_path: Path) -> None:
-    own, known, alerts = Channels(tmp_path), Remembered(), ChainAlerts(300.0)
-    known.take(replace(delivery("chat", f"pipeline-{QUARANTINE}-7", "pipeline", 7), topic=""))
+    own, known, alerts = Channels(tmp_path), DeliveryHistory(), ChainAlerts(300.0)
+    known.add(replace(delivery("chat", f"pipeline-{QUARANTINE}-7", "pipeline", 7), topic=""))
     own.dispatch.remember(known)
     for _ in range(LOOKS + 1):
-        own.dispatch.chain(alerts.look(ChainState(1.0, [JOBS | {"quarantined": 2}]), 0))
+        own.dispatch.on_chain_verdict(alerts.update(ChainState(1.0, [JOBS | {"quarantined": 2}]), 0))
     assert own.boxes["chat"].waiting == 0 and own.boxes["mail"].waiting == 1
     for _ in range(LOOKS):
-        own.dispatch.chain(alerts.look(ChainState(1.0, [JOBS]), 0))
+        own.dispatch.on_chain_verdict(alerts.update(ChainState(1.0, [JOBS]), 0))
     (over,) = own.queued("chat")
     assert over.note.title == "[major] kappa, over: no records are in quarantine any more"
 
@@ -276,10 +281,14 @@ def test_the_end_of_each_alert_about_kappa_says_which_one_has_ended() -> None:
 def test_alerts_about_kappa_and_about_storms_are_queued_however_many_incidents_wait(tmp_path: Path) -> None:
     own = Channels(tmp_path)
     for number in range(MOST_WAITING):
-        own.boxes["chat"].put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+        own.boxes["chat"].put(
+            QueuedNotification(
+                incident_notification(incident(number), "open", str(number), Links()), "default", [PLACE]
+            )
+        )
     for number in range(21):
         own.take(incident(number), number)
-    own.dispatch.chain(ChainVerdict({QUARANTINE: "2 records"}, frozenset()))
+    own.dispatch.on_chain_verdict(ChainVerdict({QUARANTINE: "2 records"}, frozenset()))
     assert own.boxes["chat"].waiting == MOST_WAITING + 2
 
 
@@ -288,7 +297,7 @@ def emptied(own: Channels) -> Iterator[None]:
     """Its channels and its log at work."""
     own.log.start()
     for box in own.boxes.values():
-        box.start(own.dispatch.settled)
+        box.start(own.dispatch.on_settled)
     try:
         yield
     finally:

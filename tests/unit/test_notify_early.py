@@ -13,7 +13,7 @@ from app.core.settings import load
 from app.notify.early_threads import FRESH_MS, READ_MS, SETTLED_MS, EarlyThreads
 from app.notify.incident import LogPlace
 from app.notify.links import Links
-from app.notify.notification import of_alarm, of_incident
+from app.notify.notification import alarm_notification, incident_notification
 from app.notify.routes import Routes
 from models.records.records import EarlyAlarm
 
@@ -28,7 +28,7 @@ def threads(*routes: dict[str, Any], **more: Any) -> EarlyThreads:
 
 
 def raised(own: EarlyThreads, one: EarlyAlarm, ago: int = 0) -> list[tuple[str, str]]:
-    return [(thread.channel, thread.why) for thread in own.raised(one, PLACE, NOW - ago, NOW)]
+    return [(thread.channel, thread.why) for thread in own.on_raised(one, PLACE, NOW - ago, NOW)]
 
 
 def test_only_channels_that_ask_for_early_alarms_are_told_of_one_and_once() -> None:
@@ -56,8 +56,8 @@ def test_an_alarm_goes_where_an_incident_of_its_place_could_go(route: dict[str, 
 def test_an_alarm_that_nobody_settles_ends_where_the_clock_is_set_back() -> None:
     own = threads()
     raised(own, alarm())
-    assert own.overdue(NOW - 1_000) == [] and own.overdue(NOW + SETTLED_MS - 1) == []
-    assert len(own.overdue(NOW - 86_400_000)) == 1
+    assert own.take_overdue(NOW - 1_000) == [] and own.take_overdue(NOW + SETTLED_MS - 1) == []
+    assert len(own.take_overdue(NOW - 86_400_000)) == 1
 
 
 def test_an_incident_goes_on_under_the_key_of_the_first_alarm_of_its_host_and_the_others_end() -> None:
@@ -66,27 +66,27 @@ def test_an_incident_goes_on_under_the_key_of_the_first_alarm_of_its_host_and_th
     raised(own, other)
     elsewhere = alarm(2)
     raised(own, elsewhere)
-    (ends,) = own.incident(incident(1), incident(1).id, ["a", "b"])
+    (ends,) = own.on_incident(incident(1), incident(1).id, ["a", "b"])
     assert own.key("a", incident(1).id) == alarm().id and own.key("b", incident(1).id) == ""
     assert (ends.alarm.id, ends.alarm.incident) == (other.id, incident(1).id)
-    assert own.settled(alarm(1, "withdrawn"), NOW) == [], "what has become an incident is no longer withdrawn"
-    assert [thread.alarm.status for thread in own.settled(alarm(2, "withdrawn"), NOW)] == ["withdrawn"]
-    own.over(incident(1).id)
+    assert own.on_settled(alarm(1, "withdrawn"), NOW) == [], "what has become an incident is no longer withdrawn"
+    assert [thread.alarm.status for thread in own.on_settled(alarm(2, "withdrawn"), NOW)] == ["withdrawn"]
+    own.on_incident_closed(incident(1).id)
     assert own.key("a", incident(1).id) == ""
 
 
 def test_an_alarm_ends_where_its_incident_does_not_go_to_the_channel() -> None:
     own = threads()
     raised(own, alarm())
-    (ends,) = own.incident(incident(1), incident(1).id, ["b"])
+    (ends,) = own.on_incident(incident(1), incident(1).id, ["b"])
     assert (ends.channel, ends.alarm.status) == ("a", "confirmed")
 
 
 def test_nothing_is_said_of_an_alarm_whose_incident_is_known_or_that_is_old() -> None:
     own = threads()
-    own.incident(incident(1), incident(1).id, ["a"])
+    own.on_incident(incident(1), incident(1).id, ["a"])
     assert raised(own, alarm()) == []
-    own.incident(incident(1, "close"), incident(1).id, [])
+    own.on_incident(incident(1, "close"), incident(1).id, [])
     assert raised(own, alarm(window_end=NOW + 10**13)) == [("a", "default")]
     assert raised(own, alarm(2), FRESH_MS + 1) == []
 
@@ -95,7 +95,7 @@ def test_nothing_is_sent_of_an_alarm_while_an_incident_of_its_host_is_open_howev
     None
 ):
     own, opened = threads(), incident(1)
-    own.incident(opened, opened.id, ["a"])
+    own.on_incident(opened, opened.id, ["a"])
     later = alarm(1, window_end=opened.window_end + 600_000)
     assert raised(own, later) == []
     assert raised(own, alarm(2, window_end=opened.window_end + 600_000)) == [("a", "default")]
@@ -109,17 +109,17 @@ def test_a_confirmed_alarm_waits_for_its_incident_and_one_that_nobody_settles_en
     own = threads()
     raised(own, alarm(1))
     raised(own, alarm(2))
-    assert own.settled(alarm(1, "confirmed", incident="ab"), NOW) == []
-    assert own.overdue(NOW + READ_MS - 1) == []
-    assert [thread.alarm.incident for thread in own.overdue(NOW + READ_MS)] == ["ab"]
-    assert [thread.alarm.id for thread in own.overdue(NOW + SETTLED_MS)] == [alarm(2).id]
+    assert own.on_settled(alarm(1, "confirmed", incident="ab"), NOW) == []
+    assert own.take_overdue(NOW + READ_MS - 1) == []
+    assert [thread.alarm.incident for thread in own.take_overdue(NOW + READ_MS)] == ["ab"]
+    assert [thread.alarm.id for thread in own.take_overdue(NOW + SETTLED_MS)] == [alarm(2).id]
 
 
 def test_an_incident_before_the_window_of_an_alarm_or_of_another_host_is_not_what_it_was_about() -> None:
     own = threads()
     raised(own, alarm())
     for other in (incident(2), incident(1, window_end=alarm().window_end - 10_000), incident(1, end=1)):
-        assert own.incident(other, other.id, ["a"]) == []
+        assert own.on_incident(other, other.id, ["a"]) == []
         assert own.key("a", other.id) == ""
 
 
@@ -135,36 +135,36 @@ def test_whatever_comes_in_any_order_each_alarm_that_was_told_of_ends_once(story
             heard |= {alarm(number).id for _ in raised(own, alarm(number))}
         elif what in ("open", "close"):
             one = incident(number, what)
-            ended += [thread.alarm.id for thread in own.incident(one, one.id, ["a"] if what == "open" else [])]
+            ended += [thread.alarm.id for thread in own.on_incident(one, one.id, ["a"] if what == "open" else [])]
             continued |= {own.key("a", one.id)} - {""}
         elif what != "raise":
-            ended += [thread.alarm.id for thread in own.settled(alarm(number, what), NOW)]
-    ended += [thread.alarm.id for thread in own.overdue(NOW + SETTLED_MS)]
+            ended += [thread.alarm.id for thread in own.on_settled(alarm(number, what), NOW)]
+    ended += [thread.alarm.id for thread in own.take_overdue(NOW + SETTLED_MS)]
     assert sorted(ended) == sorted(heard - continued)
 
 
 def test_a_message_says_that_an_alarm_is_provisional_and_how_it_ended() -> None:
     links = Links("https://kappa.example.net/")
-    opened, over = of_alarm(alarm(), "open", links), of_alarm(alarm(1, "withdrawn"), "close", links)
+    opened, over = alarm_notification(alarm(), "open", links), alarm_notification(alarm(1, "withdrawn"), "close", links)
     assert opened.title == "[early] provisional: web-1/shop: latency{zone=a} 74.2, above 61.5"
     assert over.title == opened.title.replace("provisional", "withdrawn") and over.reason.endswith("; withdrawn")
-    assert of_alarm(alarm(), "close", links).title.startswith("[early] over: web-1/shop: ")
+    assert alarm_notification(alarm(), "close", links).title.startswith("[early] over: web-1/shop: ")
     large = alarm(series="gauge/web-1//memory", value=2.0e9 + 1e4, upper=2.0e9)
-    assert "memory 2.00001G, above 2G; provisional" in of_alarm(large, "open", links).text
+    assert "memory 2.00001G, above 2G; provisional" in alarm_notification(large, "open", links).text
     assert over and over.key == opened.key and over.end is not None
     assert (
         opened.link
         == "https://kappa.example.net/series?series=gauge%2Fweb-1%2Fshop%2Flatency%7Bzone%3Da%7D&version=live"
     )
-    one = of_incident(incident(1), "open", incident(1).id, links, opened.key)
+    one = incident_notification(incident(1), "open", incident(1).id, links, opened.key)
     assert (one.key, one.incident) == (opened.key, incident(1).id) and f"confirms early alarm {opened.key}" in one.text
 
 
 def test_an_alarm_and_the_incident_that_confirms_it_are_no_repeat_of_each_other_whatever_its_severity() -> None:
     links, one = Links(), incident(1, severity="info")
-    opened = of_alarm(alarm(), "open", links)
-    confirmed = of_incident(one, "open", one.id, links, opened.key)
+    opened = alarm_notification(alarm(), "open", links)
+    confirmed = incident_notification(one, "open", one.id, links, opened.key)
     assert opened.identity == f"{alarm().id}/open/info"
     assert confirmed.identity == f"{alarm().id}/{one.id}/open/info"
-    assert confirmed.identity == of_incident(one, "open", one.id, links, opened.key).identity
-    assert of_incident(one, "open", one.id, links).identity == f"{one.id}/open/info"
+    assert confirmed.identity == incident_notification(one, "open", one.id, links, opened.key).identity
+    assert incident_notification(one, "open", one.id, links).identity == f"{one.id}/open/info"

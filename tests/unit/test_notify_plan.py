@@ -19,12 +19,12 @@ from support.incident_records import incident
 from app.core.errors import SettingsError
 from app.core.notify_settings import NotifySettings
 from app.core.settings import load
-from app.notify.deliveries import MOST_BYTES, Remembered, record_of
+from app.notify.deliveries import MOST_BYTES, DeliveryHistory, parse_record
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import is_news
 from app.notify.links import Links
-from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, inert, of_incident
+from app.notify.notification import LONGEST_TEXT, LONGEST_TITLE, incident_notification, neutralize
 from app.notify.plan import NotificationPlan
 from app.notify.positions import Positions, RecordedPositions
 from app.notify.routes import MOST_CHANGES, RoutedChannel, Routes
@@ -198,8 +198,8 @@ def test_a_route_of_the_log_escalates_to_channels_that_there_are() -> None:
     assert not own.escalates
     written(own, 0, "ours", channels=["a"], escalate_minutes=5, escalate_to=["pager", "b"])
     one, escalation = incident(window_end=NOON + 10_000), Escalation(own)
-    escalation.notified("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
-    (due,) = escalation.due(300_000)
+    escalation.on_notified("k", one, LogPlace("incidents", 0, 1), "rule ours", 0)
+    (due,) = escalation.take_due(300_000)
     assert own.escalates and due.channels == ("b",) and due.why.startswith("rule ours: nobody acknowledged")
     assert own.escalated(one) == [RoutedChannel("b", "rule ours, 5 minutes later unless somebody labels it")]
     assert own.escalated(incident(window_end=NOON)) == [], "before it was written"
@@ -261,8 +261,8 @@ def delivery(status: str, severity: str = "major", **more: Any) -> Delivery:
     ],
 )
 def test_what_an_earlier_process_told_is_known(last: Delivery, then: list[tuple[str, str]]) -> None:
-    plan, remembered = NotificationPlan(routes(default=["a"])), Remembered()
-    remembered.take(last)
+    plan, remembered = NotificationPlan(routes(default=["a"])), DeliveryHistory()
+    remembered.add(last)
     plan.remember(remembered.last)
     assert notified(plan, incident(1)) == then
 
@@ -275,14 +275,14 @@ def test_wherever_a_process_ends_the_story_is_told_without_a_gap_and_without_a_r
     story: list[tuple[str, str]], cut: int
 ) -> None:
     records = [incident(1, status, severity=severity) for status, severity in story]
-    plan, last = plan_of(), Remembered()
+    plan, last = plan_of(), DeliveryHistory()
     before = [step for one in records[:cut] for step in note(plan, one, last)]
     again = plan_of()
     again.remember(last.last)
     # It reads what it has read before once more.
     after = [step for one in records for step in note(again, one, last)]
     once = plan_of()
-    expected = [step for one in records for step in note(once, one, Remembered())]
+    expected = [step for one in records for step in note(once, one, DeliveryHistory())]
     assert before == expected[: len(before)]
     assert not set(before) & set(after)
     statuses = [status for status, _ in before + after]
@@ -294,11 +294,11 @@ def plan_of() -> NotificationPlan:
     return NotificationPlan(routes(default=["a"]))
 
 
-def note(plan: NotificationPlan, one: ReadIncident, last: Remembered) -> list[tuple[str, str]]:
+def note(plan: NotificationPlan, one: ReadIncident, last: DeliveryHistory) -> list[tuple[str, str]]:
     """The steps of a record, as deliveries that are recorded."""
     steps = list(plan.steps(one, one.id))
     for step in steps:
-        last.take(delivery(step.status, one.severity, channel=step.channel))
+        last.add(delivery(step.status, one.severity, channel=step.channel))
     return [(step.status, one.severity) for step in steps]
 
 
@@ -340,14 +340,16 @@ def test_positions_are_recorded_where_they_change_and_all_of_them_each_day_also_
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(raw: bytes) -> None:
-    assert record_of(raw) is None
+    assert parse_record(raw) is None
 
 
 def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
-    assert record_of(b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') == DeliveriesUntil(
+    assert parse_record(b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') == DeliveriesUntil(
         topic="t", partition=0, offset=1
     )
-    assert record_of(b" " * MOST_BYTES + b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') is None
+    assert (
+        parse_record(b" " * MOST_BYTES + b'{"record": "position", "topic": "t", "partition": 0, "offset": 1}') is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -356,8 +358,8 @@ def test_bytes_beyond_what_a_record_may_have_are_not_looked_at() -> None:
 )
 def test_a_delivery_that_could_not_be_is_not_believed(forged: dict[str, Any]) -> None:
     sound = plain(delivery("open", topic="incidents"))
-    assert record_of(json.dumps(sound).encode()) == delivery("open", topic="incidents")
-    assert record_of(json.dumps(sound | forged).encode()) is None
+    assert parse_record(json.dumps(sound).encode()) == delivery("open", topic="incidents")
+    assert parse_record(json.dumps(sound | forged).encode()) is None
 
 
 HOSTILE = "<!channel> @here *b* [x](http://evil) `c` ~d~ |e| #f <b>\r\nBcc: a@b \u202e\u200b \\"
@@ -365,7 +367,7 @@ HOSTILE = "<!channel> @here *b* [x](http://evil) `c` ~d~ |e| #f <b>\r\nBcc: a@b 
 
 @given(st.text(max_size=200))
 def test_no_text_of_an_incident_can_mean_anything_to_a_channel(text: str) -> None:
-    shown = inert(text)
+    shown = neutralize(text)
     assert not set(shown) & set("@<>`*~|#\\\r\u202e\u200b\x00")
     assert "://" not in shown and "](" not in shown
 
@@ -382,13 +384,13 @@ def test_no_text_of_an_incident_can_mean_anything_to_a_channel(text: str) -> Non
     ],
 )
 def test_an_address_in_a_text_becomes_no_link_and_other_text_is_as_it_was(text: str, shown: str) -> None:
-    assert inert(text) == shown
+    assert neutralize(text) == shown
 
 
 def test_a_message_is_bounded_and_has_no_line_that_is_not_ours() -> None:
     hosts = [f"h{n}" + HOSTILE * 5 for n in range(900)]
     one = incident(reason=HOSTILE * 500, hosts=hosts, services=hosts)
-    note = of_incident(one, "open", one.id, Links("https://kappa.example.net/"))
+    note = incident_notification(one, "open", one.id, Links("https://kappa.example.net/"))
     assert len(note.title) <= LONGEST_TITLE and len(note.text) <= LONGEST_TEXT
     assert "\n" not in note.title and len(note.text.splitlines()) <= 5
     assert note.link == f"https://kappa.example.net/incident?incident={one.id}&version=live"
@@ -406,5 +408,5 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("in_berlin")
 def test_times_are_those_of_where_notifications_come_from() -> None:
     begun = int(datetime(2026, 7, 5, 10, tzinfo=UTC).timestamp() * 1000)
-    text = of_incident(incident(start=begun), "open", "k", Links()).text
+    text = incident_notification(incident(start=begun), "open", "k", Links()).text
     assert "since 2026-07-05 12:00:00 CEST" in text.splitlines()

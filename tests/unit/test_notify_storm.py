@@ -30,10 +30,10 @@ from app.notify.chain import (
 from app.notify.chain_watch import MOST_BACK, begin_at
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace
-from app.notify.incidents_reader import labelled
+from app.notify.incidents_reader import labelled_incident
 from app.notify.notification import Notification
 from app.notify.routes import Routes
-from app.notify.storm import Storm
+from app.notify.storm import StormFilter
 from app.runtime.served_health import health_at
 from models.records.records import Delivery
 
@@ -44,55 +44,57 @@ PLACE = LogPlace("incidents", 0, 7)
 # --- storms
 
 
-def opens(storm: Storm, key: str, severity: str, now: int, ago: int = 0) -> tuple[bool, Notification | None]:
+def opens(storm: StormFilter, key: str, severity: str, now: int, ago: int = 0) -> tuple[bool, Notification | None]:
     """An incident opens whose window has ended so long ago."""
-    return storm.opens(key, severity, now - ago, now)
+    return storm.on_opening(key, severity, now - ago, now)
 
 
 def test_a_storm_is_one_notification_when_it_begins_and_one_when_it_is_over() -> None:
-    storm = Storm("chat", 3, 5.0)
+    storm = StormFilter("chat", 3, 5.0)
     sent = [opens(storm, f"i{n}", "major", n * 1_000) for n in range(6)]
     assert [held for held, _ in sent] == [False, False, False, True, True, True]
     (begins,) = [note for _, note in sent if note is not None]
     assert begins.status == "open" and "More than 3 incidents have opened within 5 minutes" in begins.text
-    assert storm.holds("i4", "close", "major") and not storm.has("i4"), "nobody knows that it began"
-    assert storm.ends(MINUTE) is None
-    assert storm.ends(5 * MINUTE + 4_999) is None, "five minutes after the last of too many"
-    over = storm.ends(5 * MINUTE + 5_000)
+    assert storm.on_follow_up("i4", "close", "major") and not storm.is_held("i4"), "nobody knows that it began"
+    assert storm.end_if_over(MINUTE) is None
+    assert storm.end_if_over(5 * MINUTE + 4_999) is None, "five minutes after the last of too many"
+    over = storm.end_if_over(5 * MINUTE + 5_000)
     assert over is not None and (over.key, over.status) == (begins.key, "close") and "2 major" in over.text
-    assert storm.ends(6 * MINUTE) is None
-    assert not storm.holds("i5", "update", "major"), "from now on it may be sent"
+    assert storm.end_if_over(6 * MINUTE) is None
+    assert not storm.on_follow_up("i5", "update", "major"), "from now on it may be sent"
     assert opens(storm, "i9", "minor", 20 * MINUTE) == (False, None)
 
 
 def test_while_a_storm_lasts_nothing_of_what_it_held_is_sent_and_the_rest_is() -> None:
-    storm = Storm("chat", 1, 5.0)
+    storm = StormFilter("chat", 1, 5.0)
     assert opens(storm, "a", "major", 0) == (False, None)
     assert opens(storm, "b", "major", 1)[0]
-    assert storm.holds("b", "update", "major")
-    assert not storm.holds("a", "update", "major") and not storm.holds("a", "close", "major")
+    assert storm.on_follow_up("b", "update", "major")
+    assert not storm.on_follow_up("a", "update", "major") and not storm.on_follow_up("a", "close", "major")
 
 
 def test_critical_incidents_are_sent_in_a_storm_up_to_its_limit() -> None:
-    storm = Storm("chat", 2, 5.0)
+    storm = StormFilter("chat", 2, 5.0)
     for key in "ab":
         assert opens(storm, key, "major", 0) == (False, None)
     held, begins = opens(storm, "c", "critical", 1)
     assert not held and begins is not None and "only critical ones" in begins.text
     assert opens(storm, "d", "major", 2) == (True, None)
-    assert storm.holds("d", "update", "major") and not storm.holds("d", "update", "critical"), "it has become critical"
-    assert not storm.has("d") and not storm.holds("d", "close", "critical"), "it was sent, and so is its end"
+    assert storm.on_follow_up("d", "update", "major") and not storm.on_follow_up("d", "update", "critical"), (
+        "it has become critical"
+    )
+    assert not storm.is_held("d") and not storm.on_follow_up("d", "close", "critical"), "it was sent, and so is its end"
     assert opens(storm, "e", "critical", 3) == (True, None), "two have been sent"
 
 
 def test_without_a_limit_there_is_no_storm_and_nothing_is_counted() -> None:
-    storm = Storm("chat", 0, 5.0)
+    storm = StormFilter("chat", 0, 5.0)
     assert not any(opens(storm, f"i{n}", "major", n)[0] for n in range(1_000))
     assert not storm._opened
 
 
 def test_incidents_that_are_read_at_once_after_an_outage_are_no_storm_where_they_opened_one_after_the_other() -> None:
-    storm, now = Storm("chat", 3, 5.0), 48 * 60 * MINUTE
+    storm, now = StormFilter("chat", 3, 5.0), 48 * 60 * MINUTE
     assert [opens(storm, f"i{n}", "major", now, ago)[0] for n, ago in enumerate(range(0, 40 * MINUTE, 2 * MINUTE))] == [
         False
     ] * 20
@@ -100,17 +102,17 @@ def test_incidents_that_are_read_at_once_after_an_outage_are_no_storm_where_they
 
 @given(st.permutations([*range(0, 120 * MINUTE, 20 * MINUTE), *range(60 * MINUTE, 60 * MINUTE + 12)]))
 def test_a_storm_of_the_past_holds_its_own_incidents_alone_in_whatever_order_they_are_read(ago: list[int]) -> None:
-    storm, now = Storm("chat", 4, 5.0), 48 * 60 * MINUTE
+    storm, now = StormFilter("chat", 4, 5.0), 48 * 60 * MINUTE
     held = [one for n, one in enumerate(ago) if opens(storm, f"i{n}", "major", now, one)[0]]
     assert len(held) == 9 and all(60 * MINUTE <= one < 61 * MINUTE for one in held)
-    assert storm.ends(now + 5 * MINUTE - 1) is None and storm.ends(now + 5 * MINUTE) is not None
+    assert storm.end_if_over(now + 5 * MINUTE - 1) is None and storm.end_if_over(now + 5 * MINUTE) is not None
 
 
 def test_early_alarms_that_were_held_back_before_a_restart_are_no_open_incidents() -> None:
-    storm = Storm("chat", 2, 5.0)
+    storm = StormFilter("chat", 2, 5.0)
     held = [delivery("a", "open", 0, "held"), replace(delivery("b", "open", 1, "held", "info"), topic="kappa-early")]
     storm.remember([*held, delivery("storm-chat-2", "open", 2)], 3, "kappa-early")
-    over = storm.ends(5 * MINUTE + 3)
+    over = storm.end_if_over(5 * MINUTE + 3)
     assert over is not None and "still open: 1 major." in over.text
 
 
@@ -121,25 +123,25 @@ def delivery(key: str, status: str, at: int, outcome: str = "delivered", severit
 
 @pytest.mark.parametrize("since", ["", "x", "\u00b2", "9" * 5_000, "99999999999999", "+1"])
 def test_a_storm_since_what_is_no_time_is_none(since: str) -> None:
-    storm = Storm("chat", 2, 5.0)
+    storm = StormFilter("chat", 2, 5.0)
     storm.remember([delivery(f"storm-chat-{since}", "open", 2)], 3, "early")
     assert opens(storm, "d", "major", 4) == (False, None)
 
 
 def test_a_storm_goes_on_after_a_restart() -> None:
-    storm = Storm("chat", 2, 5.0)
+    storm = StormFilter("chat", 2, 5.0)
     lines = [delivery("a", "open", 0), delivery("b", "open", 1), delivery("c", "open", 2, "held")]
     storm.remember([*lines, delivery("storm-chat-2", "open", 2)], 3, "early")
-    assert storm.key == "storm-chat-2" and storm.has("c") and not storm.has("a")
+    assert storm.key == "storm-chat-2" and storm.is_held("c") and not storm.is_held("a")
     assert opens(storm, "d", "major", 4) == (True, None), "it has begun before"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_no_more_critical_ones_pass_in_a_storm_where_it_goes_on_after_a_restart(restarts: bool) -> None:
-    storm, sent = Storm("chat", 2, 5.0), list[Delivery]()
+    storm, sent = StormFilter("chat", 2, 5.0), list[Delivery]()
     for now, key in enumerate("abcdefg"):
         if restarts and key == "e":
-            storm = Storm("chat", 2, 5.0)
+            storm = StormFilter("chat", 2, 5.0)
             storm.remember([*sent, delivery("storm-chat-2", "open", 2)], now, "early")
         held, _ = opens(storm, key, "critical", now)
         assert held == (key in "efg"), key
@@ -147,7 +149,7 @@ def test_no_more_critical_ones_pass_in_a_storm_where_it_goes_on_after_a_restart(
 
 
 def test_critical_ones_that_were_sent_before_a_storm_do_not_count_in_it_after_a_restart() -> None:
-    storm = Storm("chat", 2, 5.0)
+    storm = StormFilter("chat", 2, 5.0)
     before = [delivery(key, "open", now, severity="critical") for now, key in enumerate("abc")]
     storm.remember([*before, delivery("storm-chat-2", "open", 2)], 3, "early")
     assert [opens(storm, key, "critical", 4)[0] for key in "def"] == [False, True, True], (
@@ -157,25 +159,25 @@ def test_critical_ones_that_were_sent_before_a_storm_do_not_count_in_it_after_a_
 
 @given(st.lists(st.integers(1, 4 * MINUTE), min_size=1, max_size=60))
 def test_a_storm_that_begins_ends_and_no_more_notifications_pass_than_the_limit(pauses: list[int]) -> None:
-    storm, now, passed, begun, ended = Storm("chat", 3, 5.0), 0, list[int](), 0, 0
+    storm, now, passed, begun, ended = StormFilter("chat", 3, 5.0), 0, list[int](), 0, 0
     for n, pause in enumerate(pauses):
         now += pause
-        ended += storm.ends(now) is not None
+        ended += storm.end_if_over(now) is not None
         held, note = opens(storm, str(n), "major", now)
         begun += note is not None
         if not held:
             passed.append(now)
         assert len([at for at in passed if at > now - 5 * MINUTE]) <= 3
-    ended += storm.ends(now + 5 * MINUTE) is not None
+    ended += storm.end_if_over(now + 5 * MINUTE) is not None
     assert begun == ended
 
 
 @pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
 def test_a_storm_before_the_clock_was_set_back_is_over(back: int) -> None:
-    storm, begun = Storm("chat", 2, 5.0), 48 * 60 * MINUTE
+    storm, begun = StormFilter("chat", 2, 5.0), 48 * 60 * MINUTE
     assert [opens(storm, f"i{n}", "major", begun + n)[0] for n in range(4)] == [False, False, True, True]
-    assert storm.ends(begun - back) is not None
-    assert storm.opens("later", "major", begun + 6 * MINUTE, begun - back) == (False, None)
+    assert storm.end_if_over(begun - back) is not None
+    assert storm.on_opening("later", "major", begun + 6 * MINUTE, begun - back) == (False, None)
 
 
 # --- escalation
@@ -189,45 +191,45 @@ def escalation() -> Escalation:
 
 def test_what_nobody_acknowledges_goes_further_once() -> None:
     own = escalation()
-    own.notified("k", incident(1), PLACE, "route 1", 0)
-    own.notified("k", incident(1), PLACE, "route 1", 10 * MINUTE)
-    assert own.due(30 * MINUTE - 1) == []
-    (due,) = own.due(30 * MINUTE)
+    own.on_notified("k", incident(1), PLACE, "route 1", 0)
+    own.on_notified("k", incident(1), PLACE, "route 1", 10 * MINUTE)
+    assert own.take_due(30 * MINUTE - 1) == []
+    (due,) = own.take_due(30 * MINUTE)
     assert (due.channels, due.key, due.place) == (("b",), "k", PLACE) and "within 30 minutes" in due.why
-    assert own.due(60 * MINUTE) == []
+    assert own.take_due(60 * MINUTE) == []
 
 
 def test_what_is_escalated_is_the_incident_as_it_is_by_then_at_the_time_that_was_set_first() -> None:
     own, later = escalation(), LogPlace("incidents", 0, 9)
-    own.notified("k", incident(1, severity="major"), PLACE, "route 1", 0)
-    own.newer("k", incident(1, "update", severity="critical"), later)
-    own.newer("other", incident(2), later)
-    (due,) = own.due(30 * MINUTE)
+    own.on_notified("k", incident(1, severity="major"), PLACE, "route 1", 0)
+    own.update_incident("k", incident(1, "update", severity="critical"), later)
+    own.update_incident("other", incident(2), later)
+    (due,) = own.take_due(30 * MINUTE)
     assert (due.incident.severity, due.place) == ("critical", later)
 
 
 def test_what_is_labelled_or_over_or_of_another_route_goes_no_further() -> None:
     own = escalation()
     labelled, over, default, earlier = map(incident, range(1, 5))
-    own.notified(labelled.id, labelled, PLACE, "route 1", 0)
-    own.notified(over.id, over, PLACE, "route 1", 0)
-    own.notified(default.id, default, PLACE, "default", 0)
-    own.acknowledged(labelled.id)
-    own.over(over.id)
-    own.acknowledged(earlier.id)
-    own.notified(earlier.id, earlier, PLACE, "route 1", 0)
-    assert own.due(60 * MINUTE) == []
+    own.on_notified(labelled.id, labelled, PLACE, "route 1", 0)
+    own.on_notified(over.id, over, PLACE, "route 1", 0)
+    own.on_notified(default.id, default, PLACE, "default", 0)
+    own.on_acknowledged(labelled.id)
+    own.on_closed(over.id)
+    own.on_acknowledged(earlier.id)
+    own.on_notified(earlier.id, earlier, PLACE, "route 1", 0)
+    assert own.take_due(60 * MINUTE) == []
 
 
 def test_a_label_answers_the_incident_in_all_versions_before_and_after_it_opens_there() -> None:
     own = escalation()
     one = incident(1)
-    own.notified(one.id, one, PLACE, "route 1", 0)
-    own.notified(f"{one.id}-other", incident(1, version="other"), PLACE, "route 1", 0)
-    own.notified(f"{incident(2).id}-other", incident(2, version="other"), PLACE, "route 1", 0)
-    own.acknowledged(one.id)
-    own.notified(f"{one.id}-third", incident(1, version="third"), PLACE, "route 1", 0)
-    assert [due.key for due in own.due(60 * MINUTE)] == [f"{incident(2).id}-other"]
+    own.on_notified(one.id, one, PLACE, "route 1", 0)
+    own.on_notified(f"{one.id}-other", incident(1, version="other"), PLACE, "route 1", 0)
+    own.on_notified(f"{incident(2).id}-other", incident(2, version="other"), PLACE, "route 1", 0)
+    own.on_acknowledged(one.id)
+    own.on_notified(f"{one.id}-third", incident(1, version="third"), PLACE, "route 1", 0)
+    assert [due.key for due in own.take_due(60 * MINUTE)] == [f"{incident(2).id}-other"]
 
 
 def test_escalation_needs_a_time_and_a_channel() -> None:
@@ -260,7 +262,7 @@ def label_of(**changes: Any) -> bytes:
     ],
 )
 def test_any_label_acknowledges(value: bytes | None, incident_id: str) -> None:
-    assert labelled(value) == incident_id
+    assert labelled_incident(value) == incident_id
 
 
 NO_SERIES: tuple[Any, ...] = (
@@ -284,15 +286,15 @@ NO_SERIES: tuple[Any, ...] = (
     ],
 )
 def test_what_extract_refuses_acknowledges_nothing(value: bytes) -> None:
-    assert labelled(value) == ""
+    assert labelled_incident(value) == ""
 
 
 @pytest.mark.parametrize("back", [2 * MINUTE, 24 * 60 * MINUTE])
 def test_an_escalation_waits_no_longer_where_the_clock_is_set_back(back: int) -> None:
     own, begun = escalation(), 48 * 60 * MINUTE
-    own.notified("k", incident(1), PLACE, "route 1", begun)
-    assert own.due(begun - 1_000) == []
-    assert len(own.due(begun - back)) == 1
+    own.on_notified("k", incident(1), PLACE, "route 1", begun)
+    assert own.take_due(begun - 1_000) == []
+    assert len(own.take_due(begun - back)) == 1
 
 
 # --- the chain
@@ -305,7 +307,7 @@ def looked(alerts: ChainAlerts, state: ChainState, times: int = LOOKS, now: int 
 
 
 def judged(alerts: ChainAlerts, state: ChainState, times: int = LOOKS, now: int = 0) -> ChainVerdict:
-    return [alerts.look(state, now) for _ in range(times)][-1]
+    return [alerts.update(state, now) for _ in range(times)][-1]
 
 
 def test_the_alert_that_all_is_well_holds_only_while_it_is() -> None:

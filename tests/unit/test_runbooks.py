@@ -12,7 +12,7 @@ from support.incident_records import incident
 from app.core.errors import SettingsError
 from app.core.settings import Settings, load
 from app.notify.links import Links
-from app.notify.notification import of_incident
+from app.notify.notification import incident_notification
 from app.runtime.dashboard import environment
 
 WIKI = "https://wiki.example.net"
@@ -41,7 +41,7 @@ def test_all_that_a_runbook_names_must_hold_else_the_one_of_all_others_counts(
     selected: dict[str, object], wanted: str
 ) -> None:
     settings = with_runbooks({"url": f"{WIKI}/own", **selected}, otherwise=f"{WIKI}/other")
-    assert of_incident(incident(), "open", "1", Links.of(settings)).runbook == WIKI + wanted
+    assert incident_notification(incident(), "open", "1", Links.of(settings)).runbook == WIKI + wanted
 
 
 def test_the_first_one_that_matches_counts_and_without_any_there_is_no_link() -> None:

@@ -11,7 +11,7 @@ from app.core.errors import SettingsError
 from app.core.notify_settings import ChannelSettings
 from app.notify.channels.apprise_process import asset, is_taken
 from app.notify.channels.channel import Unreachable
-from app.notify.notification import Notification, inert
+from app.notify.notification import Notification, neutralize
 
 MAIL = ("mailto://", "mailtos://")
 GOOGLE_CHAT = "gchat://"
@@ -36,8 +36,8 @@ class AppriseService:
         links = (f"\n{note.link}" if note.link else "") + (f"\nrunbook: {note.runbook}" if note.runbook else "")
         message = {
             "url": self.address(note),
-            "body": inert(note.text) + links,
-            "title": inert(note.title),
+            "body": neutralize(note.text) + links,
+            "title": neutralize(note.title),
             "notify_type": TYPES[note.status],
         }
         if not is_taken(message, self._seconds):

@@ -12,12 +12,12 @@ from app.notify.channels.apprise_service import AppriseService
 from app.notify.channels.channel import Channel, ChannelRefused
 from app.notify.channels.template import compiled, rendered
 from app.notify.channels.webhook import Webhook
-from app.notify.notification import BEGUN, Notification, trial
+from app.notify.notification import BEGUN, Notification, channel_test
 
 JSON_TYPE = "application/json"
 
 
-def opened(notify: NotifySettings, name: str) -> Channel:
+def open_channel(notify: NotifySettings, name: str) -> Channel:
     """The channel of this name, which has sent nothing yet. Raises SettingsError where there is none, or something in it cannot be used."""
     settings = notify.channels.get(name)
     if settings is None:
@@ -36,7 +36,7 @@ def opened(notify: NotifySettings, name: str) -> Channel:
 def examined(notify: NotifySettings, name: str) -> str | None:
     """What is doubtful about a channel, of which nothing is sent. Raises SettingsError where it cannot be used."""
     settings = notify.channels[name]
-    opened(notify, name).close()
+    open_channel(notify, name).close()
     if not settings.template.get_secret_value():
         return None
     template = compiled(settings.template.get_secret_value())
@@ -56,7 +56,9 @@ def examined(notify: NotifySettings, name: str) -> str | None:
 def quoting(status: str) -> Notification:
     """A notification whose texts have what JSON has to quote."""
     text = 'a "quoted" text\n\\'
-    return replace(trial(0), status=status, title=text, text=text, reason=text, hosts=("web-1",), services=("shop",))
+    return replace(
+        channel_test(0), status=status, title=text, text=text, reason=text, hosts=("web-1",), services=("shop",)
+    )
 
 
 def is_json(body: bytes) -> bool:
