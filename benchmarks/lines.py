@@ -17,7 +17,7 @@ from benchmarks.deployment import PARTITIONS, close_windows, far_ahead, log_line
 from benchmarks.throughput import RUNS, apart, numbered, plain, timed
 from models.templates.extraction import template_of
 from models.templates.masks import line_table
-from pipelines.jvm import packed
+from pipelines.jvm import compress_table
 from pipelines.spark_internals import java_array, java_object, jvm_of
 
 LENGTHS = (120, 500)  # bytes
@@ -53,7 +53,7 @@ def in_java(spark: SparkSession, lines: list[str]) -> Any:
     compiler = jvm_of(spark).org.codehaus.janino.SimpleCompiler()
     compiler.cook(Path(__file__).with_name("Lines.java").read_text())
     kind = compiler.getClassLoader().loadClass("kappa.bench.Lines")
-    function = java_object(spark, "LogTemplate", packed(line_table()))
+    function = java_object(spark, "LogTemplate", compress_table(line_table()))
     arguments = (function, java_array(spark, "java.lang.String", lines))
     return kind.getConstructors()[0].newInstance(java_array(spark, "java.lang.Object", arguments))
 

@@ -1,7 +1,6 @@
-"""Letters: what becomes of a record that a job refuses, and of an output that is too large for the log.
+"""Dead letters, `letters` for short: records of the topic `dead-letters`, about a record that a job refuses or an output too large for the log.
 
-A letter on its way through a job is text: the JSON of `RefusedRecord` with a member `value`, the record's first bytes in
-base64. It becomes a record of the topic `dead-letters` where the job writes.
+Within a job a dead letter is text: the JSON of `RefusedRecord` with a member `value`, the record's first bytes in base64.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ MOST_BYTES = 1_000_000
 FIELDS = tuple(fields_of(RefusedRecord))
 
 
-def letter(value: bytes, **source: Any) -> str:
-    """A letter about the record with this value; `source` has the fields of `RefusedRecord` but the last two."""
+def dead_letter_text(value: bytes, **source: Any) -> str:
+    """The text of a dead letter about a record with this value; `source` has the fields of `RefusedRecord` but the last two."""
     about = plain(RefusedRecord.about(value, **source))
     return json.dumps(about | {"value": base64.b64encode(value[:LETTER_BYTES]).decode()})
 
 
-def value_of(text: Column) -> Column:
-    """The bytes of a letter."""
+def value_column(text: Column) -> Column:
+    """The value of a dead letter, from its text: the first bytes of the refused record."""
     return F.unbase64(F.get_json_object(text, "$.value"))
 
 
-def headers_of(text: Column) -> Column:
-    """The headers of a letter, as Kafka's sink wants them."""
-    return headers({name: F.coalesce(F.get_json_object(text, f"$.{name}"), F.lit("None")) for name in FIELDS})
+def headers_column(text: Column) -> Column:
+    """The headers of a dead letter, from its text, as Spark's Kafka sink takes them."""
+    return header_array({name: F.coalesce(F.get_json_object(text, f"$.{name}"), F.lit("None")) for name in FIELDS})
 
 
-def headers(fields: dict[str, Column]) -> Column:
-    """Kafka's headers of the fields of `RefusedRecord`, in their order."""
+def header_array(fields: dict[str, Column]) -> Column:
+    """An array of Kafka headers of the fields of `RefusedRecord`, in their order."""
     own = (header(f"{HEADER}{name}", fields[name]) for name in FIELDS)
     return F.array(*own).cast(HEADERS)
 
@@ -50,11 +49,11 @@ def header(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
 
-def within_bounds(records: DataFrame, dead_letters: str, stage: str) -> DataFrame:
-    """Records for Kafka (`OUTPUT`), where each that has more than `MOST_BYTES` is a letter instead.
+def replace_oversized(records: DataFrame, dead_letters: str, stage: str) -> DataFrame:
+    """Records for Kafka (`OUTPUT`), where each that has more than `MOST_BYTES` is replaced by a dead letter.
 
-    Every job's records are bounded by what they are made of (docs/architecture.md): this is for what nobody has thought of, as
-    a record that the producer refuses would end the job at each start.
+    All records are bounded by design (docs/architecture.md, how large a record can be). This is a safeguard: a record that the producer refuses
+    would end the job at each start.
     """
     size = F.octet_length("value") + F.coalesce(F.octet_length("key"), F.lit(0))
     too_large = F.coalesce(size > MOST_BYTES, F.lit(False))
@@ -76,5 +75,5 @@ def within_bounds(records: DataFrame, dead_letters: str, stage: str) -> DataFram
         F.when(~too_large, F.col("partition")).alias("partition"),
         F.when(~too_large, F.col("key")).alias("key"),
         F.when(too_large, F.substring("value", 1, LETTER_BYTES)).otherwise(F.col("value")).alias("value"),
-        F.when(too_large, headers(fields)).otherwise(F.col("headers")).alias("headers"),
+        F.when(too_large, header_array(fields)).otherwise(F.col("headers")).alias("headers"),
     )

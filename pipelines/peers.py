@@ -1,14 +1,13 @@
-"""Peers: what the other hosts of a role have at the same moment, beside each gauge of a window.
+"""Adds to each gauge the quantiles of its peers: the values of the other hosts with the same role in the same window.
 
-A role is a service with a metric and its labels. A gauge without a service has no role: hosts of all services would be its peers, and
-their days differ. Where a role has `LEAST_HOSTS` hosts in a window, each of its rows gets the number of the others, and their 10 %
-quantile, median and 90 % quantile.
+A role is a service with a metric and its labels. A gauge without a service has no role, because hosts of all services would be its peers. Where a
+role has `LEAST_HOSTS` hosts in a window, each of its rows gets the number of the others, and their 10 % quantile, median and 90 % quantile.
 
-About once a minute is enough to see a host drift away, so only some windows are compared (`is_compared`): of windows of ten seconds every
-seventh. As seven windows are no whole minute, hosts that report every 15, 30 or 60 s have their turn as well.
+Comparing about once a minute suffices to see a host drift away, so only some windows are compared (`is_compared`): of windows of ten seconds every
+seventh. Seven windows are not a whole minute, so hosts that report every 15, 30 or 60 s are compared as well.
 
-Sorted values decide, so neither the order of rows nor how they are cut into partitions matters. A role's values are sorted once; what
-they are without a row's own follows from nine of them, so a role of 100,000 hosts costs a sort and no more for each row.
+The result depends on sorted values alone, so neither the order of rows nor partitions matter. The values of a role are sorted once; the quantiles
+without a row's own value follow from nine of them, so a role of 100,000 hosts takes one sort and constant time for each row.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ QUANTILES = dict(zip(PEERS[1:], (0.1, 0.5, 0.9), strict=True))
 
 def is_compared(window_end: int, window_seconds: int) -> bool:
     """Whether the hosts of a role are compared in the window that ends at `window_end`, epoch ms."""
-    return window_end % between_comparisons(window_seconds) == 0
+    return window_end % comparison_interval_ms(window_seconds) == 0
 
 
-def between_comparisons(window_seconds: int) -> int:
-    """The time from one window that is compared to the next, ms."""
+def comparison_interval_ms(window_seconds: int) -> int:
+    """The time between two windows that are compared, ms."""
     every = 60 // window_seconds + 1 if window_seconds < 60 else 1
     return 1000 * window_seconds * every
 
@@ -47,22 +46,22 @@ def with_peers(rows: DataFrame, windows: Iterable[int], window_seconds: int) -> 
     series = F.col("series")
     role = F.element_at(F.split(series, "/", 3), 3)  # without a service it begins with a slash
     # Not the list of windows: Spark would generate and compile other code for each.
-    compared = F.col("window_end") % between_comparisons(window_seconds) == 0
+    compared = F.col("window_end") % comparison_interval_ms(window_seconds) == 0
     gauge = series.startswith("gauge/") & compared & ~role.startswith("/")
     mine = rows.where(gauge).withColumn("role", role)
     of_role = (
         mine.groupBy("window_end", "role")
         .agg(F.sort_array(F.collect_list("mean")).alias("sorted"))
         .where(F.size("sorted") >= LEAST_HOSTS)
-        .select("window_end", "role", (F.size("sorted") - 1).cast("long").alias("peers"), *around_quantiles())
+        .select("window_end", "role", (F.size("sorted") - 1).cast("long").alias("peers"), *values_around_quantiles())
     )
-    found = [without(F.col("mean"), F.col(f"{name}_around")).alias(name) for name in QUANTILES]
+    found = [quantile_without(F.col("mean"), F.col(f"{name}_around")).alias(name) for name in QUANTILES]
     joined = mine.join(of_role, ["window_end", "role"], "left").select(*rows.columns, "peers", *found)
     return rows.where(~gauge).withColumns(without_peers).unionByName(joined)
 
 
-def around_quantiles() -> list[Column]:
-    """For each quantile the three sorted values of a role around it, and how far it is from one to the next."""
+def values_around_quantiles() -> list[Column]:
+    """For each quantile the three sorted values of a role around its place, and the fraction of the place between two of them."""
     others = F.size("sorted") - 1
     found = []
     for name, share in QUANTILES.items():
@@ -75,8 +74,8 @@ def around_quantiles() -> list[Column]:
     return found
 
 
-def without(own: Column, around: Column) -> Column:
-    """The quantile of the values of a role without one of them, `own`: those from it on have moved up by one place."""
+def quantile_without(own: Column, around: Column) -> Column:
+    """The quantile of the values of a role without `own`: each value from `own` on moves one place down in the order."""
     at = [around[f"at{step}"] for step in range(3)]
     first, second = (F.when(at[step] < own, at[step]).otherwise(at[step + 1]) for step in range(2))
     return F.least(first + (second - first) * around["between"], second)  # rounded, it might be beyond

@@ -30,7 +30,7 @@ _COLOUR = re.compile(COLOUR)
 
 
 def uncoloured(line: str) -> str:
-    """A line without what is meant for a terminal, as `pipelines.inputs.fields.uncoloured` makes it of a Spark column."""
+    """A line without what is meant for a terminal, as `pipelines.inputs.fields.strip_colours` does for a Spark column."""
     return _COLOUR.sub("", line) if ESCAPE in line else line
 
 

@@ -39,7 +39,7 @@ from models.records.records import (
 )
 from models.records.schema import fields_of, spark_ddl, spark_type
 from pipelines.inputs import labels
-from pipelines.inputs.fields import record_text, unquoted
+from pipelines.inputs.fields import record_text, unquote
 from pipelines.letters import MOST_BYTES
 
 # The release of the Elastic Common Schema whose fields these are.
@@ -99,7 +99,7 @@ def documents(raw: DataFrame, version: str, topics: Mapping[str, str], scores_si
     # Spark filters before it parses, by parsing twice: only where there can be watermark messages, heartbeats or no labels. A
     # heartbeat is known by what it says, as in `extract`, and not by its key, which a label may have as well.
     is_watermark = (dataset == "novelties") & of("record").eqNullSafe(WatermarkMessage.KIND)
-    is_none = is_label & labels.problem(F.col("l"), F.col("value")).isNotNull()
+    is_none = is_label & labels.label_problem(F.col("l"), F.col("value")).isNotNull()
     is_position = is_delivery & F.col("d.record").eqNullSafe(DeliveriesUntil.KIND)
     is_held = is_alarm & F.col("e.record").eqNullSafe(HeldAlarms.KIND)
     return parsed.where(~is_watermark & ~is_none & ~is_position & ~is_held).select(
@@ -388,8 +388,8 @@ def alarm_document() -> Column:
         date(own["event_time"]).alias("@timestamp"),
         ecs(),
         F.struct(*event).alias("event"),
-        named(unquoted(F.get(parts, F.lit(1)))).alias("host"),
-        named(unquoted(F.get(parts, F.lit(2)))).alias("service"),
+        named(unquote(F.get(parts, F.lit(1)))).alias("host"),
+        named(unquote(F.get(parts, F.lit(2)))).alias("service"),
         F.struct(*(found[name].alias(name) for name in ALARM_FIELDS)).alias("alarm"),
     )
 

@@ -1,8 +1,8 @@
-"""Input events, in the forms that agents write them -> points and lines. Their shape decides which form it is.
+"""Parses input events, in all forms in which agents write them, into points and lines. The shape of a record decides which form it has.
 
-`telemetry_points` and `log_lines` take Kafka's columns, keep them all, and add their own. They hold no aggregation, join or
-shuffle, so they run on streams as on tables, and no record makes them raise: what cannot be read becomes a row with a
-`reason`. See docs/inputs.md for the forms, docs/refused-records.md for the reasons.
+`telemetry_points` and `log_lines` take the columns of a Kafka source, keep them all, and add their own. They contain no aggregation, join or
+shuffle, so they run on streams as on tables. No record makes them raise: one that cannot be read becomes a row with a `reason`. docs/inputs.md has
+the forms, docs/refused-records.md the reasons.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pipelines.inputs import canonical, collectd, ecs, otlp, prometheus, shipper
 from pipelines.inputs.changes import change_lines
 from pipelines.inputs.fields import (
     HEARTBEAT,
-    checked_lines,
-    checked_points,
-    good_and_one_refused,
+    check_lines,
+    check_points,
+    good_and_least_refused,
     let,
     level_of,
     line_record,
     point_record,
-    unquoted,
+    unquote,
 )
 from pipelines.inputs.labels import label_lines
 from pipelines.inputs.masking import template_of
@@ -50,7 +50,7 @@ OF_POINTS: Paths = (
 )
 OF_LINES: Paths = shippers.MEMBERS | canonical.COMMON | canonical.OF_LINES | otlp.OF_LINES
 
-# An event time and why the row cannot be read -> a struct that is the least for what is refused first; null for what is not refused.
+# (event time, reason why the row cannot be read) -> null for a row that is not refused, else a struct. Of several the least one is reported.
 Refusal = Callable[[Column, Column], Column]
 Make = Callable[["Refusal"], Column]
 
@@ -69,37 +69,37 @@ _POINT_ROW = {"event_time": "timestamp", "series": "string", "host": "string", "
 _LINE_ROW = {"event_time": "timestamp", "host": "string", "service": "string", "level": "string", "message": "string"}
 
 
-def unreadable(event_time: Column, reason: Column) -> Column:
-    """The refusal of what cannot be read, and of nothing else."""
+def refuse_unreadable(event_time: Column, reason: Column) -> Column:
+    """Refuse rows that cannot be read, and no others."""
     return F.when(reason.isNotNull(), F.struct(reason))
 
 
-def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusal = unreadable) -> DataFrame:
+def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusal = refuse_unreadable) -> DataFrame:
     """Add `event_time`, `series`, `host`, `value`, `reason`: a row per point of every record.
 
-    Rows that are `done` are no records: they are passed on, with nulls.
+    Rows that are `done` are not records (they are sums already) and pass through, with nulls in these columns.
 
-    The record's bytes are `raw_value`, because `value` is the number. `reason` is null where the point is good;
-    else it says why not, and `series` is null. A record with points for which there is a `refusal` has one such row beside its good
-    ones, the one with the least refusal. Only that row, and the row of a flat record, have `raw_value`: bytes that each of ten
-    thousand rows had would be copied for each. A heartbeat is one row of series and host `heartbeat` at its append time.
+    `value` becomes the number, and the record's bytes `raw_value`. `reason` is null for a good point; else it says why the point cannot be read,
+    and `series` is null. Of the points of a record for which there is a `refusal`, one row is kept, the one with the least refusal. Only that row,
+    and the row of a flat record, have `raw_value`, as Spark would copy the bytes for each of up to ten thousand rows. A heartbeat is one row with
+    `heartbeat` as series and host, at its append time.
     """
     flat = F.col("__flat")
-    read = _with_flat(raw, canonical.flat_point).select(
-        *_others(raw),
+    read = _parse_flat(raw, canonical.flat_point).select(
+        *_without_value(raw),
         "raw_value",
         F.timestamp_micros(flat["event_time"]).alias("__time"),
         flat["series"].alias("__series"),
         flat["value"].alias("__value"),
     )
     series = F.col("__series")
-    read = _with_bytes_of_flat(read, series.isNull() if done is None else series.isNull() & ~done)
+    read = _mark_remaining(read, series.isNull() if done is None else series.isNull() & ~done)
     # in the generator and not in a column of its own: that is planned faster, and nothing is pushed through it
-    read = read.withColumn("__row", F.explode_outer(_made_once(raw.sparkSession, _point_rows, refusal)))
+    read = read.withColumn("__row", F.explode_outer(_cached_expression(raw.sparkSession, _point_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
-    host = unquoted(F.element_at(F.split(series, "/", 3), 2))
+    host = unquote(F.element_at(F.split(series, "/", 3), 2))
     return read.select(
-        *_columns(raw),
+        *_input_columns(raw),
         F.when(plain, F.col("__time")).otherwise(row["event_time"]).alias("event_time"),
         F.when(plain, series).otherwise(row["series"]).alias("series"),
         F.when(plain, host).otherwise(row["host"]).alias("host"),
@@ -108,21 +108,21 @@ def telemetry_points(raw: DataFrame, done: Column | None = None, refusal: Refusa
     )
 
 
-def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unreadable) -> DataFrame:
+def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = refuse_unreadable) -> DataFrame:
     """Add `event_time`, `host`, `service`, `level`, `message`, `template`, `reason`: a row per log line of every record.
 
     `done`, `raw_value`, `reason` and `refusal` as in `telemetry_points`. A heartbeat is one row of host `heartbeat` at its append time.
     """
     flat = F.col("__flat")
     left = flat.isNull() if done is None else flat.isNull() & ~done
-    read = _with_bytes_of_flat(_with_flat(raw, canonical.flat_line), left)
-    read = read.withColumn("__row", F.explode_outer(_made_once(raw.sparkSession, _line_rows, refusal)))
+    read = _mark_remaining(_parse_flat(raw, canonical.flat_line), left)
+    read = read.withColumn("__row", F.explode_outer(_cached_expression(raw.sparkSession, _line_rows, refusal)))
     row, plain = F.col("__row"), F.col("__row").isNull()
     own = {name: flat[name] for name in _LINE_ROW}
     own |= {"event_time": F.timestamp_micros(flat["event_time"]), "level": level_of(flat["level"], flat["message"])}
     message = F.when(plain, flat["message"]).otherwise(row["message"])
     return read.select(
-        *_columns(raw),
+        *_input_columns(raw),
         *(F.when(plain, own[name]).otherwise(row[name]).alias(name) for name in _LINE_ROW),
         template_of(message).alias("template"),
         row["reason"].alias("reason"),
@@ -130,41 +130,41 @@ def log_lines(raw: DataFrame, done: Column | None = None, refusal: Refusal = unr
 
 
 def _point_rows(refusal: Refusal) -> Column:
-    return _rows(point_record, lambda record: checked_points(_points(record)), _POINT_ROW, refusal)
+    return _rows(point_record, lambda record: check_points(_points(record)), _POINT_ROW, refusal)
 
 
 def _line_rows(refusal: Refusal) -> Column:
-    return _rows(line_record, lambda record: checked_lines(_lines(record)), _LINE_ROW, refusal)
+    return _rows(line_record, lambda record: check_lines(_lines(record)), _LINE_ROW, refusal)
 
 
-def _made_once(spark: SparkSession, make: Make, refusal: Refusal) -> Column:
-    """What `make` answers, made and planned once for a Spark context: ten thousand calls to the JVM, which take seconds."""
+def _cached_expression(spark: SparkSession, make: Make, refusal: Refusal) -> Column:
+    """The column of `make(refusal)`, made and optimized once for a Spark context: it takes ten thousand calls to the JVM, that is seconds."""
     made = _MADE.setdefault(spark.sparkContext, {})
     if (make, refusal) not in made:
         made[make, refusal] = precompile(spark, make(refusal), _RECORD)
     return made[make, refusal]
 
 
-def _others(raw: DataFrame) -> list[Column]:
+def _without_value(raw: DataFrame) -> list[Column]:
     return [F.col(f"`{name}`") for name in raw.columns if name != "value"]
 
 
-def _columns(raw: DataFrame) -> list[Column]:
-    """What came in; the bytes are those of the row, else of the flat record."""
-    return [*_others(raw), F.coalesce(F.col("__row")["raw_value"], F.col("__bytes")).alias("raw_value")]
+def _input_columns(raw: DataFrame) -> list[Column]:
+    """The columns that came in; `raw_value` are the bytes of the row, else of the flat record."""
+    return [*_without_value(raw), F.coalesce(F.col("__row")["raw_value"], F.col("__bytes")).alias("raw_value")]
 
 
-def _with_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
-    """The value as `raw_value`, and `__flat`: what can be read of it as a flat record."""
+def _parse_flat(raw: DataFrame, flat: Callable[[Column], Column]) -> DataFrame:
+    """The record's bytes as `raw_value`, and `__flat`: the record parsed as a flat one, null where it is not."""
     # Always true, which the optimizer cannot see: it would copy all that follows below a union of many partitions, and
     # filters on what is parsed below the parser, so that records are parsed twice.
     here = F.spark_partition_id() >= 0
     value = F.col("value")
-    return raw.select(*_others(raw), value.alias("raw_value"), flat(F.when(here, value)).alias("__flat"))
+    return raw.select(*_without_value(raw), value.alias("raw_value"), flat(F.when(here, value)).alias("__flat"))
 
 
 def _points(record: Column) -> Column:
-    """The points of a `point_record` by its form; null where there is none in it."""
+    """The points of a `point_record`, by its form; null if it has no known form."""
     members = Members(record["members"])
     named = members["name"].isNotNull()
     # what has a message is a log line
@@ -192,7 +192,7 @@ def _points(record: Column) -> Column:
 
 
 def _lines(record: Column) -> Column:
-    """The lines of a `line_record` by its form; null where there is none in it."""
+    """The lines of a `line_record`, by its form; null if it has no known form."""
     members = Members(record["members"])
     return F.coalesce(
         otlp.lines(members),
@@ -201,21 +201,21 @@ def _lines(record: Column) -> Column:
     )
 
 
-def _with_bytes_of_flat(read: DataFrame, left: Column) -> DataFrame:
-    """`__left`: what is for Spark's functions. `__bytes`: those of all other records, of which there is one row each."""
+def _mark_remaining(read: DataFrame, left: Column) -> DataFrame:
+    """Add `__left`, whether Spark's functions have to parse a record, and `__bytes`, the bytes of all others, which are one row each."""
     return read.withColumn("__left", left).withColumn("__bytes", F.when(~F.col("__left"), F.col("raw_value")))
 
 
 def _rows(
     text: Callable[[Column], Column], read: Callable[[Column], Column], schema: dict[str, str], refusal: Refusal
 ) -> Column:
-    """The rows of a record that is `__left`: at least one. `read` makes them of its text and members, which `text` finds."""
+    """The rows of a record that is `__left`, at least one. `text` extracts its text and members, of which `read` makes rows."""
     beat = {"event_time": F.col("timestamp"), "host": F.lit(HEARTBEAT), "series": F.lit(HEARTBEAT)}
 
     def of_record(record: Column) -> Column:
         nothing = F.coalesce(record["reason"], F.lit("nothing to read in a record of a known form"))
         none = F.array(_struct(schema, reason=nothing))
-        found = good_and_one_refused(read(record), refusal, F.col("raw_value"))
+        found = good_and_least_refused(read(record), refusal, F.col("raw_value"))
         some = let(found, lambda rows: F.when(F.size(rows) > 0, rows))
         is_beat = record["members"]["record"] == Heartbeat.KIND
         heartbeat = F.when(is_beat, F.array(_struct(schema, *map(beat.get, schema))))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, line, named, point
-from pipelines.inputs.members import ANY, OBJECT, Members, all_of, parsed
+from pipelines.inputs.fields import LABELS, line, name_labels, point
+from pipelines.inputs.members import ANY, OBJECT, Members, parse_member, paths_of_kind
 from pipelines.inputs.shippers import (
     container_of,
     host_in,
@@ -22,15 +22,15 @@ from pipelines.inputs.shippers import (
     time_in,
 )
 
-COMMON = all_of(
+COMMON = paths_of_kind(
     ANY,
     (
         *("@timestamp", "record", "message", "host.name", "host.hostname", "agent.hostname", "service.name"),
         *("event.dataset", "event.module"),
     ),
 )
-OF_POINTS = all_of(ANY, ("metric.name", "metric.value", "metric.type")) | {"labels": OBJECT}
-OF_LINES = all_of(
+OF_POINTS = paths_of_kind(ANY, ("metric.name", "metric.value", "metric.type")) | {"labels": OBJECT}
+OF_LINES = paths_of_kind(
     ANY,
     (
         *("log.level", "log.file.path", "log.syslog.hostname", "log.syslog.appname", "log.syslog.priority"),
@@ -58,7 +58,7 @@ def points(members: Members) -> Column:
             host=host_of(members),
             service=members["service.name"],
             metric=members["metric.name"],
-            labels=named(parsed(members["labels"], LABELS)),
+            labels=name_labels(parse_member(members["labels"], LABELS)),
             value=members["metric.value"],
             counter=members["metric.type"] == "counter",
         )

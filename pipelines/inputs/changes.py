@@ -20,13 +20,13 @@ from models.records.records import CHANGE_KINDS, MOST_TEXT, Heartbeat
 from pipelines.inputs.fields import (
     CONTROL,
     HEARTBEAT,
-    cut,
-    in_bounds,
-    instant,
+    is_in_bounds,
     let,
     name_problem,
-    quoted,
+    parse_time,
+    quote,
     record_text,
+    truncate,
 )
 from pipelines.inputs.labels import OFFSET_DIGITS
 
@@ -60,16 +60,16 @@ def change_lines(raw: DataFrame) -> DataFrame:
     is_call = F.coalesce(shape["client"], shape["server"]).isNotNull() & shape["change"].isNull()
     beat = F.coalesce(shape["record"] == Heartbeat.KIND, F.lit(False))
     ignored = beat | (change["change"] == "")
-    made = instant(change["at"])
-    why = F.when(is_call, call_problem(shape)).otherwise(problem(change, made))
+    made = parse_time(change["at"])
+    why = F.when(is_call, call_problem(shape)).otherwise(change_problem(change, made))
     unreadable = F.concat(F.lit("not a change: "), text["reason"])
     reason = F.coalesce(unreadable, F.when(~F.coalesce(ignored, F.lit(False)), why))
     name = F.when(is_call, shape["client"]).otherwise(
         F.coalesce(F.nullif(change["service"], F.lit("")), change["host"])
     )
     offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
-    series = F.concat(F.lit(FIRST), quoted(name), F.lit("/"), offset)
-    removed = F.coalesce(_truth(shape["removed"]), F.lit(False))
+    series = F.concat(F.lit(FIRST), quote(name), F.lit("/"), offset)
+    removed = F.coalesce(_parse_bool(shape["removed"]), F.lit(False))
     call = F.to_json(F.struct(shape["client"], shape["server"], removed.alias("removed")))
     return read.select(
         *others,
@@ -78,23 +78,23 @@ def change_lines(raw: DataFrame) -> DataFrame:
         F.col("timestamp").alias("event_time"),
         F.when(ignored, F.lit(HEARTBEAT)).otherwise(series).alias("series"),
         F.lit(None).cast("string").alias("template"),
-        F.when(is_call, call).otherwise(message(change, _made_by(made, F.col("timestamp")))).alias("message"),
+        F.when(is_call, call).otherwise(change_message(change, _time_made(made, F.col("timestamp")))).alias("message"),
     )
 
 
-def _made_by(made: Column, appended: Column) -> Column:
+def _time_made(made: Column, appended: Column) -> Column:
     """When a change was made, at the latest when it was appended: where that is later, the clock of who announced it is ahead."""
     return F.least(made, appended)  # what is null does not count
 
 
-def message(change: Column, at: Column) -> Column:
+def change_message(change: Column, at: Column) -> Column:
     """What `detect` reads of a change: `AnnouncedChange` as JSON."""
     names = [F.coalesce(change[name], F.lit("")).alias(name) for name in ("change", "service", "host")]
     texts = [_readable(change[name]).alias(name) for name in ("version", "comment", "author")]
     return F.to_json(F.struct(F.unix_millis(at).alias("at"), *names, *texts))
 
 
-def problem(change: Column, made: Column) -> Column:
+def change_problem(change: Column, made: Column) -> Column:
     """Why a change cannot be used, or null."""
     kind, at = change["change"], change["at"]
     shown = F.regexp_replace(F.substring(kind, 1, 32), rf'"|{CONTROL}', "")
@@ -109,7 +109,7 @@ def problem(change: Column, made: Column) -> Column:
         _name_problem("service", change["service"], required=False),
         _name_problem("host", change["host"], required=False),
         F.when(at.isNotNull() & made.isNull(), "the time of a change is not a time"),
-        F.when(made.isNotNull() & ~in_bounds(made), "the time of a change is outside 1970..2200"),
+        F.when(made.isNotNull() & ~is_in_bounds(made), "the time of a change is outside 1970..2200"),
     )
 
 
@@ -119,11 +119,13 @@ def call_problem(shape: Column) -> Column:
         _name_problem("client", shape["client"]),
         _name_problem("server", shape["server"]),
         F.when(shape["client"] == shape["server"], "a service that calls itself"),
-        F.when(shape["removed"].isNotNull() & _truth(shape["removed"]).isNull(), "removed is neither true nor false"),
+        F.when(
+            shape["removed"].isNotNull() & _parse_bool(shape["removed"]).isNull(), "removed is neither true nor false"
+        ),
     )
 
 
-def _truth(text: Column) -> Column:
+def _parse_bool(text: Column) -> Column:
     """`true` or `false`, in capitals or not; null for anything else."""
     return F.when(F.lower(text) == "true", True).when(F.lower(text) == "false", False)
 
@@ -192,5 +194,6 @@ def _change(where: Column, **parts: Column) -> Column:
 def _readable(text: Column) -> Column:
     """A text for people: one line, cut."""
     return let(
-        F.regexp_replace(F.substring(cut(text), 1, MOST_TEXT), CONTROL, " "), lambda one: F.coalesce(one, F.lit(""))
+        F.regexp_replace(F.substring(truncate(text), 1, MOST_TEXT), CONTROL, " "),
+        lambda one: F.coalesce(one, F.lit("")),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, known, let, named, point
-from pipelines.inputs.members import LIST, Members, parsed
+from pipelines.inputs.fields import let, name_labels, not_null, point, truncate
+from pipelines.inputs.members import LIST, Members, parse_member
 
 _TEXTS = ("time", "host", "plugin", "plugin_instance", "type", "type_instance")
 _LISTS = ("values", "dstypes", "dsnames")
@@ -18,8 +18,8 @@ MEMBERS = {"collectd": LIST}
 
 def points(members: Members) -> Column:
     """A record's `MEMBERS` -> points."""
-    value_lists = parsed(members["collectd"], _VALUE_LISTS)
-    return F.flatten(known(F.transform(known(value_lists), _of_list)))
+    value_lists = parse_member(members["collectd"], _VALUE_LISTS)
+    return F.flatten(not_null(F.transform(not_null(value_lists), _of_list)))
 
 
 def _of_list(value_list: Column) -> Column:
@@ -31,20 +31,20 @@ def _of_list(value_list: Column) -> Column:
 
 def _metric(value_list: Column) -> Column:
     """`plugin.type`; where both are one word, that word."""
-    plugin, kind = cut(value_list["plugin"]), cut(value_list["type"])
+    plugin, kind = truncate(value_list["plugin"]), truncate(value_list["type"])
     return F.when(plugin == kind, plugin).otherwise(F.concat(plugin, F.lit("."), kind))
 
 
 def _labels(value_list: Column) -> Column:
     """What says which of several like things it is, where anything does."""
     names = ("plugin_instance", "type_instance")
-    pairs = (part for name in names for part in (F.lit(name), cut(value_list[name])))
-    return named(F.map_filter(F.create_map(*pairs), lambda _, value: value != ""))
+    pairs = (part for name in names for part in (F.lit(name), truncate(value_list[name])))
+    return name_labels(F.map_filter(F.create_map(*pairs), lambda _, value: value != ""))
 
 
 def _of_value(value_list: Column, shared: Column, value: Column, place: Column) -> Column:
     """The point of a value; without the name of its data source it would be in the series of another one."""
-    source = cut(F.get(value_list["dsnames"], place))
+    source = truncate(F.get(value_list["dsnames"], place))
     return point(
         at=value_list["time"],
         host=value_list["host"],

@@ -8,10 +8,10 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import cut, distinct_map, let, named, point
-from pipelines.inputs.members import ANY, Members, all_of
+from pipelines.inputs.fields import distinct_map, let, name_labels, point, truncate
+from pipelines.inputs.members import ANY, Members, paths_of_kind
 
-MEMBERS = all_of(ANY, ("service.type", "metricset", "ecs"))
+MEMBERS = paths_of_kind(ANY, ("service.type", "metricset", "ecs"))
 
 # Levels of objects that are opened: elasticsearch.node.stats.jvm.gc.collectors.old.collection.count has nine names. What is below is refused.
 DEPTH = 10
@@ -99,9 +99,9 @@ def points(text: Column, members: Members, host: Column) -> Column:
 
     # what all points share: found once
     shared = F.struct(
-        cut(host).alias("host"),
-        cut(F.coalesce(members["service.name"], kind)).alias("service"),
-        cut(module).alias("module"),
+        truncate(host).alias("host"),
+        truncate(F.coalesce(members["service.name"], kind)).alias("service"),
+        truncate(module).alias("module"),
     )
 
     def of_labels(found: Column, labels: Column, own: Column) -> Column:
@@ -135,12 +135,12 @@ def _labels(found: Column) -> Column:
 
     def entry(leaf: Column) -> Column:
         name = F.coalesce(F.try_element_at(names, leaf["path"]), F.regexp_replace(leaf["path"], _LABELS, ""))
-        return F.struct(name.alias("key"), cut(leaf["value"]).alias("value"))
+        return F.struct(name.alias("key"), truncate(leaf["value"]).alias("value"))
 
     def of(*more: str) -> Column:
         paths = (*_DIMENSIONS, *_NOT_IN_A_POD, *more)
         labelled = F.filter(found, lambda e: e["path"].isin(*paths) | e["path"].rlike(_LABELS))
-        return let(labelled, lambda leaves: named(distinct_map(F.transform(_of_pod(leaves), entry))))
+        return let(labelled, lambda leaves: name_labels(distinct_map(F.transform(_of_pod(leaves), entry))))
 
     of_process = F.exists(found, lambda e: e["path"].isin(*_PROCESS_IDS))
     return F.struct(of().alias("labels"), F.when(of_process, of(*_PROCESS_IDS)).alias("of_totals"))

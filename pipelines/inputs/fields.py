@@ -43,11 +43,11 @@ _NUMBER = r"^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,400})?\z"
 
 
 def let(value: Column, body: Callable[[Column], Column], where: Column | None = None) -> Column:
-    """`body(value)`, with the value evaluated once and held once in the plan; null unless `where`.
+    """Bind a value: `body(value)`, with the value evaluated once and contained once in the plan; null unless `where`.
 
-    Use it rather than `F.when(where, <large expression>)`: Spark's planner compares the values of a CASE with each other,
-    which takes long for large ones. It is the end of an aggregation of nothing that begins with the value, because that copies nothing:
-    `transform` copies what it makes, so that ten of them around the points of a record copied each point ten times.
+    Use it rather than `F.when(where, <large expression>)`: Spark's planner compares the branches of a CASE with each other, which takes long for
+    large ones. It is implemented as `aggregate` over an empty array with the value as its start and `body` as its finish, because that copies
+    nothing: `transform` copies its result, so ten of them around the points of a record copied each point ten times.
     """
     nothing = F.array().cast("array<int>")
     return F.aggregate(nothing if where is None else F.when(where, nothing), value, lambda held, _: held, body)
@@ -68,11 +68,11 @@ def point_record(value: Column) -> Column:
 
 
 def line_record(value: Column) -> Column:
-    """The same of what forms of log lines read."""
+    """As `point_record`, with the members that forms of log lines read."""
     return F.call_function("kappa_line_record", value)
 
 
-def stands_in(value: Column) -> Column:
+def is_stand_in(value: Column) -> Column:
     """Whether a value is a stand-in of one that is too long (pipelines/jvm/ByteArrayDeserializer.java)."""
     size = MAX_RECORD + 8 + 32 + len(MARK)
     return (F.octet_length(value) == size) & (F.substring(value, size + 1 - len(MARK), len(MARK)) == F.lit(MARK))
@@ -81,27 +81,27 @@ def stands_in(value: Column) -> Column:
 def length_of(value: Column) -> Column:
     """The bytes of a record's value, also where that has a stand-in."""
     own = F.conv(F.hex(F.substring(value, MAX_RECORD + 1, 8)), 16, 10).cast("bigint")
-    return F.when(stands_in(value), own).otherwise(F.octet_length(value))
+    return F.when(is_stand_in(value), own).otherwise(F.octet_length(value))
 
 
 def sha256_of(value: Column) -> Column:
     """The SHA-256 of a record's value, also where that has a stand-in."""
     own = F.lower(F.hex(F.substring(value, MAX_RECORD + 9, 32)))
-    return F.when(stands_in(value), own).otherwise(F.sha2(value, 256))
+    return F.when(is_stand_in(value), own).otherwise(F.sha2(value, 256))
 
 
 def not_empty(text: Column) -> Column:
-    """A text; null where it is empty."""
+    """The text, null if it is empty."""
     return F.nullif(text, F.lit(""))
 
 
-def cut(text: Column) -> Column:
-    """As much of a text as tells whether it is a good name: what is longer is refused, and need not be looked at whole."""
+def truncate(text: Column) -> Column:
+    """The first MAX_CUT characters: enough to refuse a name that is too long without evaluating all of it."""
     return F.substring(text, 1, MAX_CUT)
 
 
-def known(items: Column) -> Column:
-    """The items of an array that are not null; flatten of an array that holds a null would be null."""
+def not_null(items: Column) -> Column:
+    """The items of an array that are not null. `flatten` of an array with a null would be null."""
     return F.filter(items, lambda item: item.isNotNull())
 
 
@@ -115,7 +115,7 @@ def distinct_map(entries: Column) -> Column:
     return let(bounded, lambda named: let(F.transform(named, lambda e: e["key"]), lambda keys: of(named, keys)))
 
 
-def instant(text: Column) -> Column:
+def parse_time(text: Column) -> Column:
     """A timestamp from ISO 8601 text or from an epoch number, null where it is neither.
 
     ISO text without an offset is in UTC. The size of a number decides its unit: seconds below 1e11 (the year 5138),
@@ -123,46 +123,46 @@ def instant(text: Column) -> Column:
     """
 
     def of(given: Column) -> Column:
-        return F.coalesce(F.timestamp_micros(F.call_function("kappa_plain_time", given)), instant_by_spark(given))
+        return F.coalesce(F.timestamp_micros(F.call_function("kappa_plain_time", given)), parse_time_in_spark(given))
 
     return let(F.when(F.octet_length(text) <= MAX_TIME, text), of)
 
 
-def instant_by_spark(text: Column) -> Column:
-    """The same of any form."""
-    return let(F.upper(F.trim(text)), _instant)
+def parse_time_in_spark(text: Column) -> Column:
+    """As `parse_time`, by Spark's functions, which read every form."""
+    return let(F.upper(F.trim(text)), _parse_upper_time)
 
 
-def _instant(text: Column) -> Column:
+def _parse_upper_time(text: Column) -> Column:
     iso = F.translate(text, ",", ".").try_cast("timestamp")
     # decimals, because a double of nanoseconds is only good to 0.2 microseconds
     number = F.when(text.rlike(_EPOCH), text).try_cast("decimal(30,9)")
-    return F.when(text.rlike(_ISO), iso).otherwise(let(number, _epoch))
+    return F.when(text.rlike(_ISO), iso).otherwise(let(number, _from_epoch))
 
 
-def _epoch(number: Column) -> Column:
+def _from_epoch(number: Column) -> Column:
     factor = F.when(number < F.lit(10**11), "1000000").when(number < F.lit(10**14), "1000")
     factor = factor.when(number < F.lit(10**17), "1").otherwise("0.001").cast("decimal(10,3)")
     return F.timestamp_micros(F.floor(number * factor).try_cast("bigint"))
 
 
-def in_bounds(time: Column) -> Column:
-    """Whether a time is one that windows can be made of."""
+def is_in_bounds(time: Column) -> Column:
+    """Whether a time is in the range of event times, FIRST_TIME to before LAST_TIME."""
     return (time >= F.lit(FIRST_TIME).cast("timestamp")) & (time < F.lit(LAST_TIME).cast("timestamp"))
 
 
-def number(text: Column) -> Column:
-    """A double from text, infinite where none is as large; null where it is no number. A cast alone would take `1d` and `Infinity`."""
+def parse_number(text: Column) -> Column:
+    """A double from text, infinite where it is too large for one; null where it is not a number. A cast alone would accept `1d` and `Infinity`."""
     return let(F.when(F.octet_length(text) <= MAX_SEEN, text), lambda t: F.when(t.rlike(_NUMBER), t.try_cast("double")))
 
 
-def quoted(part: Column) -> Column:
+def quote(part: Column) -> Column:
     """A part of a series' name as `models.core.series.quote` writes it."""
     return F.replace(F.replace(part, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F"))
 
 
-def unquoted(part: Column) -> Column:
-    """The inverse of `quoted`."""
+def unquote(part: Column) -> Column:
+    """The inverse of `quote`."""
     return F.replace(F.replace(part, F.lit("%2F"), F.lit("/")), F.lit("%25"), F.lit("%"))
 
 
@@ -192,7 +192,7 @@ def time_problem(text: Column, time: Column) -> Column:
     return (
         F.when(text.isNull(), "no @timestamp")
         .when(time.isNull(), "@timestamp is not a time")
-        .when(~in_bounds(time), "event time outside 1970..2200")
+        .when(~is_in_bounds(time), "event time outside 1970..2200")
     )
 
 
@@ -220,34 +220,34 @@ def labels_problem(labels: Column) -> Column:
     )
 
 
-def named(labels: Column) -> Column:
-    """A map of labels -> struct<text, reason>: how the name of a series has them, or why they cannot be used.
+def name_labels(labels: Column) -> Column:
+    """A map of labels -> struct<text, reason>: their text in the name of a series, or why they cannot be used.
 
-    Where points share labels this is made once for all of them. Of a text that is too long for any series no more is kept than shows
-    it: Spark copies it for each point.
+    Points that share labels share this value. A text that is too long for any series is truncated one character beyond the limit, because Spark
+    copies it for each point.
     """
 
     def of(known_labels: Column, reason: Column) -> Column:
-        text = F.substring(quoted(labels_text(known_labels)), 1, MAX_SERIES + 1)
+        text = F.substring(quote(labels_text(known_labels)), 1, MAX_SERIES + 1)
         return F.struct(F.when(reason.isNull(), text).alias("text"), reason.alias("reason"))
 
     return let(labels, lambda known_labels: let(labels_problem(known_labels), lambda reason: of(known_labels, reason)))
 
 
 def part(suffix: str, value: Column) -> Column:
-    """One of the numbers of a metric, and what is put behind the metric's name for it."""
+    """One of several numbers of a metric, with the suffix of the metric's name for it."""
     return F.struct(F.lit(suffix).alias("suffix"), value.alias("value"))
 
 
 def without_port(instance: Column) -> Column:
     """The host in the label `instance` of Prometheus."""
-    return F.regexp_replace(cut(instance), ":[0-9]{1,5}$", "")
+    return F.regexp_replace(truncate(instance), ":[0-9]{1,5}$", "")
 
 
 def point(
     *, at: Column, host: Column, service: Column, metric: Column, labels: Column, value: Column, counter: Column
 ) -> Column:
-    """The parts of one point, as text; the labels as `named` answers them."""
+    """The parts of one point, as text; the labels as `name_labels` returns them."""
     return F.struct(
         at.alias("at"),
         host.alias("host"),
@@ -265,11 +265,11 @@ def line(*, at: Column, host: Column, service: Column, level: Column, message: C
     return F.struct(*(part.alias(name) for name, part in parts.items()))
 
 
-def checked_points(points: Column) -> Column:
+def check_points(points: Column) -> Column:
     """Points -> array<struct<event_time, series, host, value, reason>>, same length and order."""
 
     def read(p: Column) -> Column:
-        return let(instant(p["at"]), lambda time: let(number(p["value"]), lambda value: check(p, time, value)))
+        return let(parse_time(p["at"]), lambda time: let(parse_number(p["value"]), lambda value: check(p, time, value)))
 
     def check(p: Column, time: Column, value: Column) -> Column:
         reason = F.coalesce(
@@ -284,7 +284,7 @@ def checked_points(points: Column) -> Column:
 
     def named_series(p: Column, reason: Column) -> Column:
         kind = F.when(p["counter"], "counter").otherwise("gauge")
-        parts = (quoted(part) for part in (p["host"], F.coalesce(p["service"], F.lit("")), p["metric"]))
+        parts = (quote(part) for part in (p["host"], F.coalesce(p["service"], F.lit("")), p["metric"]))
         return F.when(reason.isNull(), F.concat(F.concat_ws("/", kind, *parts), p["labels"]["text"]))
 
     def row(p: Column, time: Column, value: Column, series: Column, reason: Column) -> Column:
@@ -300,11 +300,11 @@ def checked_points(points: Column) -> Column:
     return F.transform(points, read)
 
 
-def checked_lines(lines: Column) -> Column:
+def check_lines(lines: Column) -> Column:
     """Lines -> array<struct<event_time, host, service, level, message, reason>>, same length and order."""
 
     def read(p: Column) -> Column:
-        return F.struct(p.alias("p"), instant(p["at"]).alias("time"))
+        return F.struct(p.alias("p"), parse_time(p["at"]).alias("time"))
 
     def check(r: Column) -> Column:
         p = r["p"]
@@ -319,17 +319,17 @@ def checked_lines(lines: Column) -> Column:
             p["host"].alias("host"),
             F.coalesce(p["service"], F.lit("")).alias("service"),
             level_of(p["level"], p["message"]).alias("level"),
-            F.substring(uncoloured(p["message"]), 1, MAX_MESSAGE).alias("message"),
+            F.substring(strip_colours(p["message"]), 1, MAX_MESSAGE).alias("message"),
             reason.alias("reason"),
         )
 
     return F.transform(F.transform(lines, read), check)
 
 
-def good_and_one_refused(rows: Column, refusal: Callable[[Column, Column], Column], value: Column) -> Column:
-    """All rows without a refusal, and of the others that with the least, which gets the bytes: the record is reported once.
+def good_and_least_refused(rows: Column, refusal: Callable[[Column, Column], Column], value: Column) -> Column:
+    """The rows of a record that are not refused, and one of those that are, with the record's bytes, so that a record is reported once.
 
-    Rows are struct<event_time, ..., reason>. Of those that cannot be read the first alone is looked at.
+    Rows are struct<event_time, ..., reason>. The refused row is the one with the least refusal; of unreadable rows only the first is considered.
     """
 
     def judged(r: Column) -> Column:
@@ -351,10 +351,10 @@ def good_and_one_refused(rows: Column, refusal: Callable[[Column, Column], Colum
 
 
 def level_of(given: Column, message: Column) -> Column:
-    """One of trace, debug, info, warn, error, fatal: the level that was given, else the one that the message names; info where it is unknown."""
+    """One of trace, debug, info, warn, error, fatal: the given level, else one that the message names, else info."""
     return F.call_function("kappa_level", given, message)
 
 
-def uncoloured(message: Column) -> Column:
-    """A message without what is meant for a terminal. Readers of flat records leave those that have it to this one."""
+def strip_colours(message: Column) -> Column:
+    """A message without escape sequences of terminals. Java's readers of flat records leave messages with such sequences to this function."""
     return F.when(F.contains(message, F.lit(ESCAPE)), F.regexp_replace(message, COLOUR, "")).otherwise(message)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from models.detection.labels import FIRST
 from models.records.labels import MOST_BYTES, MOST_NAME, MOST_SERIES, NAME
 from models.records.records import LABELS, Heartbeat
-from pipelines.inputs.fields import HEARTBEAT, known, let, record_text
+from pipelines.inputs.fields import HEARTBEAT, let, not_null, record_text
 from pipelines.series_columns import host_of
 
 MEMBERS = "record string, label string, series array<string>"
@@ -31,8 +31,8 @@ def label_lines(raw: DataFrame) -> DataFrame:
     unreadable = F.concat(F.lit("not a label: "), F.col("__record")["reason"])
     read = raw.select(*others, F.col("value").alias("raw_value"), record_text(F.col("value")).alias("__record"))
     read = read.withColumn("__shape", F.from_json(F.col("__record")["json"], MEMBERS))
-    read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, problem(shape, F.col("raw_value")))))
-    rows = let(shape["series"], by_host, F.col("reason").isNull() & ~beat)
+    read = read.withColumn("reason", F.coalesce(unreadable, F.when(~beat, label_problem(shape, F.col("raw_value")))))
+    rows = let(shape["series"], group_by_host, F.col("reason").isNull() & ~beat)
     # What is not read below is not carried along: it would be copied for each host.
     read = read.select(
         *others,
@@ -55,7 +55,7 @@ def label_lines(raw: DataFrame) -> DataFrame:
     )
 
 
-def by_host(series: Column) -> Column:
+def group_by_host(series: Column) -> Column:
     """Names of series -> array<struct<host, series>>: the names of each host in order, each once."""
 
     def of(names: Column, all_hosts: Column) -> Column:
@@ -79,7 +79,7 @@ def by_host(series: Column) -> Column:
     )
 
 
-def problem(shape: Column, value: Column) -> Column:
+def label_problem(shape: Column, value: Column) -> Column:
     """Why a label cannot be used, or null. `value` is the record."""
     label, series = shape["label"], shape["series"]
     shown = F.regexp_replace(F.substring(label, 1, 32), r'["\x00-\x1f\x7f-\x9f]', "")
@@ -87,12 +87,12 @@ def problem(shape: Column, value: Column) -> Column:
         F.when(F.octet_length(value) > MOST_BYTES, f"a label of more than {MOST_BYTES} bytes")
         .when(label.isNull(), "not a label: no JSON with a member `label`")
         .when(~label.isin(*LABELS), F.concat(F.lit("label is "), shown, F.lit(f"; wanted {', '.join(LABELS)}")))
-        .when(F.coalesce(F.size(known(series)), F.lit(0)) <= 0, "a label without series")
+        .when(F.coalesce(F.size(not_null(series)), F.lit(0)) <= 0, "a label without series")
         .when(F.size(series) > MOST_SERIES, f"a label with more than {MOST_SERIES} series")
-        .when(F.exists(series, bad_name), "a label with something that is not the name of a series")
+        .when(F.exists(series, is_bad_name), "a label with something that is not the name of a series")
     )
 
 
-def bad_name(name: Column) -> Column:
+def is_bad_name(name: Column) -> Column:
     """Whether it is not the name of a series."""
     return name.isNull() | (F.length(name) > MOST_NAME) | ~name.rlike(rf"^({NAME})\z")

@@ -1,4 +1,4 @@
-"""Members of a record that forms of input read: by paths, each found in the one pass over a record that looks at its limits.
+"""Members of a JSON record by path. All paths that any form of input reads are extracted in one pass, the one that checks a record's limits.
 
 A dot in a key means the same as an object in an object: `host.name` is `{"host.name": ...}` and `{"host": {"name": ...}}`. Where a
 record has both, the key counts.
@@ -18,7 +18,7 @@ Paths = Mapping[str, str]  # path -> what it has to be
 
 
 class Named(Protocol):
-    """What has a text by name: null where there is none."""
+    """A mapping from names to columns of text, null where a record has no such member."""
 
     def __getitem__(self, name: str) -> Column: ...
 
@@ -27,19 +27,19 @@ class Members:
     """The members of a record, by path."""
 
     def __init__(self, found: Column) -> None:
-        """`found` is a struct with the fields `field_of` the paths."""
+        """`found` is a struct with a field `field_name(path)` for each path."""
         self._found = found
 
     def __getitem__(self, path: str) -> Column:
-        return self._found[field_of(path)]
+        return self._found[field_name(path)]
 
 
-def field_of(path: str) -> str:
-    """The name of a path as Spark needs it, for which small letters and capitals are the same."""
+def field_name(path: str) -> str:
+    """The field of a struct for a path. Spark ignores case in names, so capitals are marked."""
     return "".join(f"^{c}" if c.isupper() else c for c in path)
 
 
-def all_of(kind: str, paths: Iterable[str]) -> dict[str, str]:
+def paths_of_kind(kind: str, paths: Iterable[str]) -> dict[str, str]:
     """Paths of members of one kind."""
     return dict.fromkeys(paths, kind)
 
@@ -49,7 +49,7 @@ def paths_text(paths: Paths) -> str:
     return "\n".join(f"{kind} {path}" for path, kind in paths.items())
 
 
-def parsed(text: Column, kind: str) -> Column:
-    """A member of the kind `OBJECT` or `LIST` as a value of a SQL type; null where it is none."""
+def parse_member(text: Column, kind: str) -> Column:
+    """The JSON of a member of the kind `OBJECT` or `LIST`, parsed as a SQL type; null where it does not fit."""
     whole = F.concat(F.lit('{"m":'), text, F.lit("}"))
     return F.from_json(whole, f"struct<m:{kind}>")["m"]

@@ -13,8 +13,19 @@ from pyspark.sql import functions as F
 
 from models.core.series import LEVELS
 from pipelines.inputs import shippers
-from pipelines.inputs.fields import LABELS, cut, distinct_map, known, let, line, named, not_empty, part, point
-from pipelines.inputs.members import LIST, Members, parsed
+from pipelines.inputs.fields import (
+    LABELS,
+    distinct_map,
+    let,
+    line,
+    name_labels,
+    not_empty,
+    not_null,
+    part,
+    point,
+    truncate,
+)
+from pipelines.inputs.members import LIST, Members, parse_member
 
 _VALUE = "struct<stringValue:string,intValue:string,doubleValue:string,boolValue:string>"
 _ATTRIBUTES = f"array<struct<key:string,value:{_VALUE}>>"
@@ -52,29 +63,31 @@ _SEVERITIES = [level for level in LEVELS for _ in range(4)]
 
 def points(members: Members) -> Column:
     """A record's members -> points."""
-    resource_metrics = parsed(members["resourceMetrics"], _METRICS)
+    resource_metrics = parse_member(members["resourceMetrics"], _METRICS)
 
     def of_resource(resource: Column, attributes: Column) -> Column:
-        metrics = F.flatten(known(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
-        return let(_shared(attributes), lambda own: of_metrics(known(metrics), own))
+        metrics = F.flatten(not_null(F.transform(resource["scopeMetrics"], lambda scope: scope["metrics"])))
+        return let(_shared(attributes), lambda own: of_metrics(not_null(metrics), own))
 
     def of_metrics(metrics: Column, shared: Column) -> Column:
-        return F.flatten(known(F.transform(metrics, lambda metric: _of_metric(metric, shared))))
+        return F.flatten(not_null(F.transform(metrics, lambda metric: _of_metric(metric, shared))))
 
     return F.flatten(
-        known(F.transform(known(resource_metrics), lambda r: let(_resource(r), lambda a: of_resource(r, a))))
+        not_null(F.transform(not_null(resource_metrics), lambda r: let(_resource(r), lambda a: of_resource(r, a))))
     )
 
 
 def lines(members: Members) -> Column:
     """A record's members -> lines."""
-    resource_logs = parsed(members["resourceLogs"], _LOGS)
+    resource_logs = parse_member(members["resourceLogs"], _LOGS)
 
     def of_resource(resource: Column, attributes: Column) -> Column:
-        records = F.flatten(known(F.transform(resource["scopeLogs"], lambda scope: scope["logRecords"])))
-        return F.transform(known(records), lambda record: _of_record(record, attributes))
+        records = F.flatten(not_null(F.transform(resource["scopeLogs"], lambda scope: scope["logRecords"])))
+        return F.transform(not_null(records), lambda record: _of_record(record, attributes))
 
-    return F.flatten(known(F.transform(known(resource_logs), lambda r: let(_resource(r), lambda a: of_resource(r, a)))))
+    return F.flatten(
+        not_null(F.transform(not_null(resource_logs), lambda r: let(_resource(r), lambda a: of_resource(r, a))))
+    )
 
 
 def _resource(resource: Column) -> Column:
@@ -83,7 +96,7 @@ def _resource(resource: Column) -> Column:
 
 def _attributes(attributes: Column) -> Column:
     def entry(a: Column) -> Column:
-        return F.struct(cut(a["key"]).alias("key"), cut(_scalar(a["value"])).alias("value"))
+        return F.struct(truncate(a["key"]).alias("key"), truncate(_scalar(a["value"])).alias("value"))
 
     return distinct_map(F.transform(attributes, entry))
 
@@ -119,7 +132,7 @@ def _shared(resource: Column) -> Column:
 def _of_metric(metric: Column, resource: Column) -> Column:
     form = F.coalesce(*(metric[form] for form in _FORMS))
     return let(
-        form, lambda f: F.flatten(F.transform(known(f["dataPoints"]), lambda d: _of_data(d, f, metric, resource)))
+        form, lambda f: F.flatten(F.transform(not_null(f["dataPoints"]), lambda d: _of_data(d, f, metric, resource)))
     )
 
 
@@ -137,14 +150,14 @@ def _of_data(data: Column, form: Column, metric: Column, resource: Column) -> Co
     counter = counter.otherwise(cumulative & F.coalesce(form["isMonotonic"], metric["sum"].isNull()))
 
     inherited = F.when(counter, resource["labels_of_totals"]).otherwise(resource["labels"])
-    labels = let(_attributes(data["attributes"]), lambda own: named(_labels(own, inherited)))
+    labels = let(_attributes(data["attributes"]), lambda own: name_labels(_labels(own, inherited)))
 
     def of_part(p: Column, labels: Column) -> Column:
         return point(
             at=data["timeUnixNano"],
             host=resource["host"],
             service=resource["service"],
-            metric=F.concat(cut(metric["name"]), p["suffix"]),
+            metric=F.concat(truncate(metric["name"]), p["suffix"]),
             labels=labels,
             value=p["value"],
             counter=counter,

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from models.detection.logged_rules import FIRST
 from models.records.records import Heartbeat, RuleRecord
 from models.rules.rule_log import MOST_BYTES, MOST_NAME
-from pipelines.inputs.fields import CONTROL, HEARTBEAT, known, record_text
+from pipelines.inputs.fields import CONTROL, HEARTBEAT, not_null, record_text
 from pipelines.inputs.labels import OFFSET_DIGITS
 
 COLUMNS = {"raw_value": "binary", "reason": "string", "series": "string", "template": "string", "message": "string"}
@@ -33,33 +33,33 @@ def rule_lines(raw: DataFrame) -> DataFrame:
     read = read.withColumn("__shape", F.from_json(F.col("__text")["json"], "record string, name string"))
     beat = F.coalesce(F.col("__shape")["record"] == Heartbeat.KIND, F.lit(False))
     unreadable = F.concat(F.lit("not a rule: "), F.col("__text")["reason"])
-    why = F.when(~beat, problem(F.col("key"), F.col("__shape"), F.col("raw_value")))
-    read = read.withColumns({"__why": F.coalesce(unreadable, why), "__name": name_of(F.col("key"))})
+    why = F.when(~beat, rule_problem(F.col("key"), F.col("__shape"), F.col("raw_value")))
+    read = read.withColumns({"__why": F.coalesce(unreadable, why), "__name": rule_name(F.col("key"))})
     refused, name = F.col("__why").isNotNull(), F.col("__name")
     offset = F.lpad(F.col("offset").cast("string"), OFFSET_DIGITS, "0")
     message = F.when(~refused & ~beat, F.col("__text")["json"])
-    given = row(series=F.concat(F.lit(f"{FIRST}/"), offset), template=name, message=message)
+    given = make_row(series=F.concat(F.lit(f"{FIRST}/"), offset), template=name, message=message)
     rows = F.array(
-        F.when(refused, row(raw_value=F.col("raw_value"), reason=F.col("__why"))),
+        F.when(refused, make_row(raw_value=F.col("raw_value"), reason=F.col("__why"))),
         F.when(name.isNotNull(), given),
-        F.when(beat, row(series=F.lit(HEARTBEAT))),
+        F.when(beat, make_row(series=F.lit(HEARTBEAT))),
     )
-    return read.select(*others, F.col("timestamp").alias("event_time"), F.inline(known(rows)))
+    return read.select(*others, F.col("timestamp").alias("event_time"), F.inline(not_null(rows)))
 
 
-def row(**given: Column) -> Column:
+def make_row(**given: Column) -> Column:
     """What a record becomes: the columns of `COLUMNS`, null where not given."""
     columns = [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in COLUMNS.items()]
     return F.struct(*columns)
 
 
-def name_of(key: Column) -> Column:
+def rule_name(key: Column) -> Column:
     """The text of a key, where that may be a rule's name; else null."""
     text = F.when(F.octet_length(key) <= 4 * MOST_NAME, key.cast("string"))
     return F.when(F.is_valid_utf8(text) & F.length(text).between(1, MOST_NAME) & ~text.rlike(CONTROL), text)
 
 
-def problem(key: Column, shape: Column, value: Column) -> Column:
+def rule_problem(key: Column, shape: Column, value: Column) -> Column:
     """Why a record cannot be a rule, or null. `key` and `value` are the record."""
     kind, name = shape["record"], shape["name"]
     return (

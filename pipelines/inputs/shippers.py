@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.inputs.fields import not_empty
-from pipelines.inputs.members import ANY, SCALAR, Named, all_of
+from pipelines.inputs.members import ANY, SCALAR, Named, paths_of_kind
 
 # The first that is there counts. `time` is a duration for some.
 _TIMES = (
@@ -38,7 +38,7 @@ _TEXTS = ("log", "event")  # messages where they are no objects of ECS
 _CONTAINERS = ("kubernetes.container_name", "kubernetes.container.name")
 _NODES = ("kubernetes.host", "kubernetes.pod_node_name", "kubernetes.node_name", "kubernetes.node.name")
 
-MEMBERS = all_of(SCALAR, (*_TIMES, *_HOSTS, *_SERVICES, *_FILES, *_LEVELS, _PRIORITY, *_TEXTS)) | all_of(
+MEMBERS = paths_of_kind(SCALAR, (*_TIMES, *_HOSTS, *_SERVICES, *_FILES, *_LEVELS, _PRIORITY, *_TEXTS)) | paths_of_kind(
     ANY, (*_MESSAGES, *_CONTAINERS, *_NODES)
 )
 _TIME = r"^(?:[0-9]{4}-[0-9]{2}|[0-9]{9}|[0-9]\.[0-9]{1,18}E(?:9|1[0-9]))"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, cut, known, let, named, point
-from pipelines.inputs.members import ANY, LIST, OBJECT, Members, parsed
+from pipelines.inputs.fields import LABELS, let, name_labels, not_null, point, truncate
+from pipelines.inputs.members import ANY, LIST, OBJECT, Members, parse_member
 
 _FIELDS = "map<string,variant>"
 _METRICS = f"array<struct<name:string,tags:{LABELS},fields:{_FIELDS},timestamp:string>>"
@@ -29,13 +29,13 @@ def points(members: Members) -> Column:
     """A record's `MEMBERS` -> points; null where there is neither a list of metrics nor a metric."""
     metric = F.struct(
         members["name"].alias("name"),
-        parsed(members["tags"], LABELS).alias("tags"),
-        parsed(members["fields"], _FIELDS).alias("fields"),
+        parse_member(members["tags"], LABELS).alias("tags"),
+        parse_member(members["fields"], _FIELDS).alias("fields"),
         members["timestamp"].alias("timestamp"),
     )
     one = F.when(members["name"].isNotNull() & members["fields"].isNotNull(), F.array(metric))
-    metrics = F.coalesce(parsed(members["metrics"], _METRICS), one)
-    return F.flatten(known(F.transform(known(metrics), _of_metric)))
+    metrics = F.coalesce(parse_member(members["metrics"], _METRICS), one)
+    return F.flatten(not_null(F.transform(not_null(metrics), _of_metric)))
 
 
 def _of_metric(metric: Column) -> Column:
@@ -44,17 +44,19 @@ def _of_metric(metric: Column) -> Column:
         shared = F.struct(tags["host"].alias("host"), tags["service"].alias("service"), _labels(tags).alias("labels"))
         return let(shared, lambda own: _of_fields(metric, own))
 
-    return let(let(metric["tags"], lambda all_tags: F.transform_values(all_tags, lambda _, value: cut(value))), of_tags)
+    return let(
+        let(metric["tags"], lambda all_tags: F.transform_values(all_tags, lambda _, value: truncate(value))), of_tags
+    )
 
 
 def _labels(tags: Column) -> Column:
-    return named(F.map_filter(tags, lambda k, _: ~k.isin("host", "service")))
+    return name_labels(F.map_filter(tags, lambda k, _: ~k.isin("host", "service")))
 
 
 def _of_fields(metric: Column, shared: Column) -> Column:
     def of_field(field: Column) -> Column:
-        whole = F.concat(cut(metric["name"]), F.lit("."), cut(field["key"]))
-        return let(cut(whole), lambda name: of_named(name, field))
+        whole = F.concat(truncate(metric["name"]), F.lit("."), truncate(field["key"]))
+        return let(truncate(whole), lambda name: of_named(name, field))
 
     def of_named(name: Column, field: Column) -> Column:
         return point(

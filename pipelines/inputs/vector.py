@@ -5,14 +5,16 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.inputs.fields import LABELS, cut, let, named, part, point, without_port
-from pipelines.inputs.members import ANY, OBJECT, Members, all_of, parsed
+from pipelines.inputs.fields import LABELS, let, name_labels, part, point, truncate, without_port
+from pipelines.inputs.members import ANY, OBJECT, Members, parse_member, paths_of_kind
 
 _ONE, _BOTH = ("counter", "gauge"), ("aggregated_histogram", "aggregated_summary")
 MEMBERS = (
-    all_of(ANY, ("kind", "namespace", "name", "timestamp"))
-    | all_of(OBJECT, ("tags", *_ONE, *_BOTH))
-    | all_of(ANY, (*(f"{form}.value" for form in _ONE), *(f"{form}.{of}" for form in _BOTH for of in ("count", "sum"))))
+    paths_of_kind(ANY, ("kind", "namespace", "name", "timestamp"))
+    | paths_of_kind(OBJECT, ("tags", *_ONE, *_BOTH))
+    | paths_of_kind(
+        ANY, (*(f"{form}.value" for form in _ONE), *(f"{form}.{of}" for form in _BOTH for of in ("count", "sum")))
+    )
 )
 KINDS = ("absolute", "incremental")
 _OWN, _OF_TARGET = ("host", "service"), ("instance", "job")
@@ -34,7 +36,7 @@ def points(members: Members) -> Column:
             at=members["timestamp"],
             host=F.coalesce(tags["host"], without_port(tags["instance"])),
             service=F.coalesce(tags["service"], tags["job"]),
-            metric=F.concat(F.concat_ws("_", cut(members["namespace"]), cut(members["name"])), p["suffix"]),
+            metric=F.concat(F.concat_ws("_", truncate(members["namespace"]), truncate(members["name"])), p["suffix"]),
             labels=labels,
             value=p["value"],
             counter=members["gauge"].isNull() & ~_incremental(members),
@@ -43,9 +45,9 @@ def points(members: Members) -> Column:
     def of_tags(tags: Column) -> Column:
         # what the receiver of Prometheus' metrics says of a target where the metric has no host
         own = F.map_filter(tags, lambda k, _: ~(k.isin(*_OWN) | (k.isin(*_OF_TARGET) & tags["host"].isNull())))
-        return let(named(own), lambda labels: of_labels(labels, tags))
+        return let(name_labels(own), lambda labels: of_labels(labels, tags))
 
-    tags = parsed(members["tags"], LABELS)
+    tags = parse_member(members["tags"], LABELS)
     return let(let(tags, lambda given: F.transform_values(given, lambda _, value: _last(value))), of_tags)
 
 

@@ -103,7 +103,7 @@ class NoveltiesTopic(TopicOfShards):
         """The dead letter about a record that is refused."""
         source = {"topic": self.name, "partition": int(row.partition), "offset": int(row.offset)}
         reason = " ".join(str(error).split()) or type(error).__name__
-        return letters.letter(
+        return letters.dead_letter_text(
             bytes(row.value or b""), **source, timestamp=int(row.timestamp), reason=reason, stage=STAGE
         )
 
@@ -152,10 +152,10 @@ def correlate(
         F.when(is_letter, F.lit(dead_letters)).otherwise(F.lit(topics["incidents"])).alias("topic"),
         F.lit(None).cast("int").alias("partition"),
         F.col("key").cast("binary").alias("key"),
-        F.when(is_letter, letters.value_of(letter)).otherwise(F.col("value").cast("binary")).alias("value"),
-        F.when(is_letter, letters.headers_of(letter)).alias("headers"),
+        F.when(is_letter, letters.value_column(letter)).otherwise(F.col("value").cast("binary")).alias("value"),
+        F.when(is_letter, letters.headers_column(letter)).alias("headers"),
     )
-    return letters.within_bounds(written, dead_letters, STAGE)
+    return letters.replace_oversized(written, dead_letters, STAGE)
 
 
 class CorrelateProcessor(StatefulProcessor):

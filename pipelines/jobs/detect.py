@@ -30,7 +30,7 @@ from models.records.records import PEERS, Bound, EpisodeEvent, Overflow, Refused
 from models.records.schema import arrow_schema, fields_of, plain, spark_type
 from pipelines import letters
 from pipelines.failures import reading_state
-from pipelines.jvm import REFUSED, packed_by_shard
+from pipelines.jvm import REFUSED, pack_by_shard
 from pipelines.spark_internals import own_workers
 from pipelines.state.shard_journal import ShardJournal, check_end, restore_model
 from pipelines.state.state_packing import BUFFER
@@ -59,7 +59,7 @@ Begin = Callable[[int], tuple[int, Mapping[str, bytes]] | None]
 
 def detect(raw: DataFrame, processor: DetectProcessor, topic: TopicOfShards) -> DataFrame:
     """Scores, novelties and letters of a stream of `statistics`, as Kafka gives it: rows of `OUTPUT_DDL`."""
-    shards = packed_by_shard(raw, topic).groupBy("shard")
+    shards = pack_by_shard(raw, topic).groupBy("shard")
     with own_workers(raw.sparkSession, "detect"):
         return shards.transformWithStateInPandas(processor, OUTPUT_DDL, outputMode="Append", timeMode="None")
 
@@ -76,8 +76,8 @@ def output_records(answers: DataFrame, topics: dict[str, str], partitions: int) 
     topic = F.when(refused | is_overflow(), F.lit(topics["dead-letters"]))
     topic = topic.when(F.col("event").startswith(BOUND), F.lit(topics["bounds"]))
     topic = topic.when(is_event, F.lit(topics["novelties"]))
-    value = F.when(refused, letters.value_of(letter)).when(is_event, F.col("event").cast("binary")).otherwise(score)
-    about = F.when(refused, letters.headers_of(letter)).when(is_overflow(), overflow_headers(topics, partitions))
+    value = F.when(refused, letters.value_column(letter)).when(is_event, F.col("event").cast("binary")).otherwise(score)
+    about = F.when(refused, letters.headers_column(letter)).when(is_overflow(), overflow_headers(topics, partitions))
     written = answers.select(
         topic.otherwise(F.lit(topics["scores"])).alias("topic"),
         F.when(~refused, F.pmod("shard", F.lit(partitions)).cast("int")).alias("partition"),
@@ -85,7 +85,7 @@ def output_records(answers: DataFrame, topics: dict[str, str], partitions: int) 
         value.alias("value"),
         about.alias("headers"),
     )
-    return letters.within_bounds(written, topics["dead-letters"], "detect")
+    return letters.replace_oversized(written, topics["dead-letters"], "detect")
 
 
 def observe_progress(answers: DataFrame) -> DataFrame:
@@ -117,7 +117,7 @@ def overflow_headers(topics: dict[str, str], partitions: int) -> Column:
         "length": F.octet_length("event"),
         "sha256": F.sha2(F.col("event").cast("binary"), 256),
     }
-    return letters.headers(fields)
+    return letters.header_array(fields)
 
 
 class DetectProcessor(StatefulProcessor):
@@ -298,7 +298,7 @@ def bound_rows(shard: int, window_end: int, bounds: Sequence[Bound]) -> Columns:
 def rule_letter(refused: RefusedRule, topic: str) -> str:
     """A dead letter about a refused rule; its timestamp is the beginning of the window in which the rule was appended."""
     source = {"topic": topic, "partition": 0, "offset": refused.offset, "timestamp": refused.since}
-    return letters.letter(refused.text.encode(), **source, reason=refused.reason, stage="detect")
+    return letters.dead_letter_text(refused.text.encode(), **source, reason=refused.reason, stage="detect")
 
 
 class WaitingAnswers:

@@ -25,9 +25,9 @@ from models.records.records import LETTER_BYTES, MAX_REASON, RefusedRecord, Stat
 from models.records.schema import fields_of
 from pipelines import letters, overflow, surplus, time_refusals
 from pipelines.inputs import Refusal, change_lines, label_lines, log_lines, rule_lines, telemetry_points
-from pipelines.inputs.fields import HEARTBEAT, length_of, quoted, sha256_of
+from pipelines.inputs.fields import HEARTBEAT, length_of, quote, sha256_of
 from pipelines.inputs.masking import template_id
-from pipelines.jvm import SUMS, Needed, counts_of_flat, merged_sums, rows_of_sums, sums_of_flat, sums_of_points
+from pipelines.jvm import SUMS, Needed, count_flat_lines, merge_sums, sum_flat_points, sum_into_blocks, unpack_sums
 from pipelines.overflow import Excess
 from pipelines.peers import with_peers
 from pipelines.quarantine import NO_QUARANTINE, Quarantine
@@ -117,7 +117,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, needed: Ne
 
     The event time of a sum is the last millisecond of its window: its points were admitted before they were summed.
     """
-    summed = sums_of_flat(telemetry, windowing, needed)
+    summed = sum_flat_points(telemetry, windowing, needed)
     time = F.timestamp_millis(F.col("sums_window") - 1)
     points = telemetry_points(summed, F.col("sums_block").isNotNull(), make_refusal(windowing))
     return points.withColumn("event_time", F.coalesce(time, "event_time"))
@@ -125,7 +125,7 @@ def points_and_sums(telemetry: DataFrame, windowing: WindowingConfig, needed: Ne
 
 def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Lines as `log_lines` returns them, with their `series`, and rows of `n` lines counted already, at the last millisecond of their window."""
-    counted = counts_of_flat(logs, windowing)
+    counted = count_flat_lines(logs, windowing)
     done = F.col("lines_series").isNotNull()
     time = F.timestamp_millis(F.col("lines_window") - 1)
     return log_lines(counted, done, make_refusal(windowing)).withColumns(
@@ -141,7 +141,7 @@ def lines_and_counts(logs: DataFrame, windowing: WindowingConfig) -> DataFrame:
 
 def template_series() -> Column:
     """The series of a log line, `template/HOST/SERVICE/LEVEL/ID`; that of a heartbeat is `HEARTBEAT`."""
-    host, service = quoted(F.col("host")), quoted(F.col("service"))
+    host, service = quote(F.col("host")), quote(F.col("service"))
     name = F.concat_ws("/", F.lit("template"), host, service, F.col("level"), template_id(F.col("template")))
     beat = (F.col("host") == HEARTBEAT) & F.col("message").isNull()  # a host may have that name, but no line is empty
     return F.when(beat, F.lit(HEARTBEAT)).otherwise(name)
@@ -230,13 +230,13 @@ def sum_points(points: DataFrame, windowing: WindowingConfig, needed: Needed) ->
     several times as long as the sums (docs/decisions/0041-sums-in-blocks.md).
     """
     own_window = F.unix_millis("window").alias("sums_window")
-    sums = sums_of_points(
+    sums = sum_into_blocks(
         points.withColumn("sums_window", own_window), window=windowing.window_seconds * MILLIS, needed=needed
     )
     ends = F.timestamp_millis("sums_window").alias("window", metadata=watermark_mark(windowing))
     blocks = sums.select(ends, "sums_bucket", "sums_block", "refused")
-    merged = blocks.groupBy("window", "sums_bucket", "refused").agg(merged_sums(blocks, needed).alias("sums_block"))
-    return rows_of_sums(merged, window_end_ms()).withColumns(
+    merged = blocks.groupBy("window", "sums_bucket", "refused").agg(merge_sums(blocks, needed).alias("sums_block"))
+    return unpack_sums(merged, window_end_ms()).withColumns(
         {name: F.lit(None).cast("string") for name in ("template", "sample")}
     )
 
@@ -341,7 +341,7 @@ def output_records(
         "value",
         F.lit(None).cast(letters.HEADERS).alias("headers"),
     )
-    written = letters.within_bounds(written, topics[DEAD_LETTERS], "extract")
+    written = letters.replace_oversized(written, topics[DEAD_LETTERS], "extract")
     return written.unionByName(refused_rows(closed, topics)) if any(windows.refused.values()) else written
 
 
@@ -439,7 +439,7 @@ def refused_rows(closed: DataFrame, topics: dict[str, str]) -> DataFrame:
         F.lit(None).cast("int").alias("partition"),
         F.lit(None).cast("binary").alias("key"),
         "value",
-        letters.headers(fields).alias("headers"),
+        letters.header_array(fields).alias("headers"),
     )
 
 

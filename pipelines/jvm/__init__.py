@@ -1,7 +1,7 @@
 """Our Java classes in Spark's JVM: SQL functions, and their result types. Why: docs/decisions/0010-flat-records-in-java.md.
 
 Functions read or write the bytes of one record each, so that no record of the usual forms costs a parser or a writer of its
-own; `app.runtime.spark.session` makes them known. Sums and `packed_by_shard` make few rows of many records.
+own; `app.runtime.spark.session` makes them known. Sums and `pack_by_shard` make few rows of many records.
 """
 
 import zlib
@@ -29,7 +29,7 @@ from models.templates.masks import line_table
 from models.templates.pattern_program import Table
 from pipelines.inputs import OF_LINES, OF_POINTS, ecs, syslog
 from pipelines.inputs.fields import MAX_CUT
-from pipelines.inputs.members import Paths, field_of, paths_text
+from pipelines.inputs.members import Paths, field_name, paths_text
 from pipelines.inputs.shippers import SERVICE_PATTERNS
 from pipelines.letters import MOST_BYTES
 from pipelines.spark_internals import Functions, aggregate_bytes, java_object, map_partitions
@@ -38,7 +38,7 @@ from pipelines.windowing import MILLIS, TopicOfShards, WindowingConfig
 SOURCES = Path(__file__).parent
 
 
-def packed(table: Table) -> bytes:
+def compress_table(table: Table) -> bytes:
     """A table of masks as `LogTemplate` reads it."""
     return zlib.compress(table.astype(">i4").tobytes())
 
@@ -48,13 +48,13 @@ def functions() -> Functions:
     text = [StructField(name, StringType()) for name in ("json", "line", "reason")]
 
     def record_with(members: Paths) -> tuple[str, DataType, tuple[Any, ...]]:
-        found = StructType([StructField(field_of(path), StringType()) for path in members])
+        found = StructType([StructField(field_name(path), StringType()) for path in members])
         return "RecordText", StructType([*text, StructField("members", found)]), (paths_text(members),)
 
     leaf = [StructField(name, StringType()) for name in ("path", "value", "kind")]
     return {
         "kappa_score_text": ("ScoreText", BinaryType(), ()),
-        "kappa_template": ("LogTemplate", StringType(), (packed(line_table()),)),
+        "kappa_template": ("LogTemplate", StringType(), (compress_table(line_table()),)),
         "kappa_level": ("LineLevel", StringType(), _levels()),
         "kappa_service": ("ServiceName", StringType(), (False, *SERVICE_PATTERNS)),
         "kappa_service_of_file": ("ServiceName", StringType(), (True, *SERVICE_PATTERNS)),
@@ -153,7 +153,7 @@ class Needed(NamedTuple):
     of_bucket: int
 
 
-def packed_by_shard(raw: DataFrame, topic: TopicOfShards) -> DataFrame:
+def pack_by_shard(raw: DataFrame, topic: TopicOfShards) -> DataFrame:
     """Kafka's columns of `statistics` -> `shard, value`: many records of a shard, a line each.
 
     A record that `extract` has not written is a row of its own: the shard `REFUSED`, and a letter (`pipelines.letters`).
@@ -163,18 +163,18 @@ def packed_by_shard(raw: DataFrame, topic: TopicOfShards) -> DataFrame:
     return map_partitions(columns, PACKED, "ShardPacker", topic.name, *rule)
 
 
-def sums_of_flat(raw: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
+def sum_flat_points(raw: DataFrame, windowing: WindowingConfig, needed: Needed) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and sums of the flat points among the others, with the columns `SUMS`."""
-    return _made_of_flat(raw, windowing, SUMS, "FlatSums", *needed)
+    return _map_flat(raw, windowing, SUMS, "FlatSums", *needed)
 
 
-def counts_of_flat(raw: DataFrame, windowing: WindowingConfig) -> DataFrame:
+def count_flat_lines(raw: DataFrame, windowing: WindowingConfig) -> DataFrame:
     """Kafka's columns -> the same for records that need a look, and counts of the flat log lines among the others, with the columns `COUNTS`."""
     levels = java_object(raw.sparkSession, "LineLevel", *_levels())
-    return _made_of_flat(raw, windowing, COUNTS, "FlatLineCounts", packed(line_table()), levels)
+    return _map_flat(raw, windowing, COUNTS, "FlatLineCounts", compress_table(line_table()), levels)
 
 
-def _made_of_flat(
+def _map_flat(
     raw: DataFrame, windowing: WindowingConfig, made: Sequence[StructField], kind: str, *arguments: Any
 ) -> DataFrame:
     """Kafka's columns through a class of ours, which adds the columns `made`."""
@@ -188,7 +188,7 @@ def _made_of_flat(
     return rows.withColumn("timestamp", F.timestamp_micros("timestamp"))
 
 
-def sums_of_points(points: DataFrame, *, window: int, needed: Needed) -> DataFrame:
+def sum_into_blocks(points: DataFrame, *, window: int, needed: Needed) -> DataFrame:
     """Rows of single points, of sums and of what was refused -> rows of sums and of what was refused: `SUMS` and `refused`.
 
     Parameters
@@ -205,12 +205,12 @@ def sums_of_points(points: DataFrame, *, window: int, needed: Needed) -> DataFra
     return map_partitions(found, StructType([*SUMS, points.schema["refused"]]), "PointSums", window, *needed)
 
 
-def merged_sums(sums: DataFrame, needed: Needed) -> Column:
+def merge_sums(sums: DataFrame, needed: Needed) -> Column:
     """The sums of all blocks of a window and bucket in rows of `SUMS`, as a block; null where there is none."""
     return aggregate_bytes(sums, "sums_block", "MergedSums", needed.of_bucket)
 
 
-def rows_of_sums(sums: DataFrame, window: Column) -> DataFrame:
+def unpack_sums(sums: DataFrame, window: Column) -> DataFrame:
     """Rows of sums and of what was refused -> a row for each series in a window, and for each refused record.
 
     `window` is the end of a row's window, ms. Columns are `window_end, series, n, mean, m2, min, max, last, refused`.

@@ -15,7 +15,7 @@ from models.core.limits import LimitParameters
 from models.records.log_levels import SYNONYMS as LEVELS
 from models.templates.extraction import template_id, template_of
 from pipelines.jobs import extract
-from pipelines.jvm import counts_of_flat
+from pipelines.jvm import count_flat_lines
 from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
@@ -106,7 +106,7 @@ def test_templates_of_one_id_are_one_row_in_whatever_order_they_come(spark: Spar
 def test_most_lines_are_counted_by_the_reader_in_java(spark: SparkSession) -> None:
     source = random.Random(3)
     frame = spark.createDataFrame([record(source, offset) for offset in range(1_000)], SOURCE).coalesce(1)
-    found = counts_of_flat(frame, WINDOWINGS[0])
+    found = count_flat_lines(frame, WINDOWINGS[0])
     assert found.agg(F.sum("lines_n")).collect()[0][0] > 350
 
 
@@ -122,7 +122,7 @@ def lines_of(messages: list[str]) -> list[Record]:
 
 def test_each_of_many_templates_comes_in_one_row(spark: SparkSession) -> None:
     words = [" ".join("xy"[i >> bit & 1] for bit in range(15)) for i in range(20_000)]
-    counted = counts_of_flat(spark.createDataFrame(lines_of(words * 2), SOURCE).coalesce(1), WINDOWINGS[1])
+    counted = count_flat_lines(spark.createDataFrame(lines_of(words * 2), SOURCE).coalesce(1), WINDOWINGS[1])
     assert counted.where("lines_n = 2").count() == counted.count() == len(words)
 
 
@@ -136,7 +136,7 @@ def test_templates_whose_hashes_are_alike_are_handed_out_and_none_is_lost(spark:
     messages = [row["m"] for row in alike.orderBy("id").limit(100).collect()]
     assert len(messages) == 100
     frame = spark.createDataFrame(lines_of(messages * 3), SOURCE).coalesce(1)
-    counted = counts_of_flat(frame, WINDOWINGS[1])
+    counted = count_flat_lines(frame, WINDOWINGS[1])
     rows = counted.groupBy("lines_template").agg(F.sum("lines_n").alias("n"), F.count(F.lit(1)).alias("rows")).collect()
     assert {row["lines_template"]: row["n"] for row in rows} == dict.fromkeys(messages, 3)
     assert sum(row["rows"] for row in rows) > len(messages)
@@ -167,7 +167,7 @@ def test_messages_that_grow_are_handed_out_before_they_take_much_memory(spark: S
         f"{one}{other}{third}" for one in "abcdefghijklmn" for other in "abcdefghijklmn" for third in "abcdefghijklmn"
     ]
     long = [f"{' ' * 2_040}{word}{' ' * 5_900}" for word in words]
-    counted = counts_of_flat(spark.createDataFrame(lines_of([*words, *long]), SOURCE).coalesce(1), WINDOWINGS[1])
+    counted = count_flat_lines(spark.createDataFrame(lines_of([*words, *long]), SOURCE).coalesce(1), WINDOWINGS[1])
     assert counted.count() > len(words)
     rows = (
         counted.groupBy("lines_template")

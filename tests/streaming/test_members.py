@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.inputs import log_lines, telemetry_points
-from pipelines.inputs.fields import instant, instant_by_spark
+from pipelines.inputs.fields import parse_time, parse_time_in_spark
 from pipelines.inputs.members import Members
 
 pytestmark = pytest.mark.spark
@@ -136,7 +136,10 @@ def test_what_is_read_of_a_time_in_java_is_what_sparks_functions_read(spark: Spa
     frame = spark.createDataFrame([(next(source),) for _ in range(TIMES)], "text string").repartition(2)
     quick = F.call_function("kappa_plain_time", "text").isNotNull()
     read = frame.select(
-        "text", instant(F.col("text")).alias("t"), instant_by_spark(F.col("text")).alias("slow"), quick.alias("quick")
+        "text",
+        parse_time(F.col("text")).alias("t"),
+        parse_time_in_spark(F.col("text")).alias("slow"),
+        quick.alias("quick"),
     )
     read = read.cache()
     assert read.where("quick").count() > TIMES / 10

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pipelines.elasticsearch.documents import DATASETS, documents
-from pipelines.jvm import Needed, counts_of_flat, sums_of_flat
+from pipelines.jvm import Needed, count_flat_lines, sum_flat_points
 from pipelines.spark_internals import jvm_of, optimize, precompile
 from pipelines.windowing import WindowingConfig
 
@@ -78,8 +78,8 @@ def test_no_column_that_asks_for_the_time_is_prepared(spark: SparkSession) -> No
 def test_what_comes_of_kafka_is_not_copied_before_it_is_read(spark: SparkSession) -> None:
     raw = spark.createDataFrame([], f"{KAFKA.partition(', headers')[0]}, timestampType int")
     for read in (
-        sums_of_flat(raw, WindowingConfig(), Needed(10, 20)),
-        counts_of_flat(raw, WindowingConfig()),
+        sum_flat_points(raw, WindowingConfig(), Needed(10, 20)),
+        count_flat_lines(raw, WindowingConfig()),
     ):
         _, below = str(read._jdf.queryExecution().optimizedPlan()).split("DeserializeToObject")
         assert "timestampType" in below

@@ -22,7 +22,7 @@ from models.detection.limits import AHEAD, KINDS, LATE
 from models.records.records import PEERS
 from pipelines.jobs import extract
 from pipelines.jobs.detect import METRICS, add_records, decode_metric_columns
-from pipelines.jvm import REFUSED, packed_by_shard
+from pipelines.jvm import REFUSED, pack_by_shard
 from pipelines.peers import QUANTILES
 from pipelines.series_columns import shard_of
 from pipelines.state.window_buffer import COUNTS, NUMBERS, WindowBuffer
@@ -58,7 +58,7 @@ def packed(
     spark: SparkSession, records: list[tuple[bytes | None, int]]
 ) -> tuple[list[Packed], list[dict[str, Any]], list[bytes]]:
     """The records that were believed, with their shards, the letters about the others, and the values that hold the former."""
-    rows = packed_by_shard(values(spark, records), TOPIC).collect()
+    rows = pack_by_shard(values(spark, records), TOPIC).collect()
     letters = [json.loads(bytes(row.value)) for row in rows if row.shard == REFUSED]
     found = [(row.shard, bytes(row.value)) for row in rows if row.shard != REFUSED]
     good: list[Packed] = []
@@ -182,7 +182,7 @@ def test_a_row_has_a_bounded_size(spark: SparkSession) -> None:
     found = written(spark, [{"series": f"template/h{i % 2}//info/{i:016x}", **row} for i in range(4000)])
     shards = {shard for shard, _ in found}
     assert len(shards) == 2
-    rows = packed_by_shard(values(spark, [(value, shard % 2) for shard, value in found]), TOPIC).collect()
+    rows = pack_by_shard(values(spark, [(value, shard % 2) for shard, value in found]), TOPIC).collect()
     sizes = {shard: sorted(len(row.value) for row in rows if row.shard == shard) for shard in shards}
     assert all(262_144 <= size < 264_000 for of in sizes.values() for size in of[1:])
     assert sum(bytes(row.value).count(b"\n") + 1 for row in rows) == 4000

@@ -11,7 +11,7 @@ from support import patterns
 from support.hostile_text import attacks, nonlinear
 
 from models.templates.pattern_program import Mask
-from pipelines.jvm import packed
+from pipelines.jvm import compress_table
 from pipelines.spark_internals import java_object, jvm_of
 
 pytestmark = pytest.mark.spark
@@ -44,7 +44,7 @@ def in_java(spark: SparkSession, pattern: str, mask: Mask | None = None) -> Call
 
 def of_mask(spark: SparkSession, mask: Mask, clock: Any) -> Callable[[str], float]:
     """What it takes our own matcher in Java to replace a mask's matches in a text."""
-    template = java_object(spark, "LogTemplate", packed(patterns.table_of_mask(mask)))
+    template = java_object(spark, "LogTemplate", compress_table(patterns.table_of_mask(mask)))
 
     def took(text: str) -> float:
         before = clock.getCurrentThreadCpuTime()

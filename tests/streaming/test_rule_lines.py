@@ -20,7 +20,7 @@ from app.kafka.rule_topic import name_of, rule_text
 from models.core.limits import LimitParameters
 from models.rules.rule_log import MOST_A_WINDOW, MOST_BYTES
 from pipelines.jobs import extract
-from pipelines.jvm import REFUSED, packed_by_shard
+from pipelines.jvm import REFUSED, pack_by_shard
 from pipelines.windowing import TopicOfShards
 
 pytestmark = pytest.mark.spark
@@ -167,7 +167,7 @@ def test_detect_takes_every_row_that_is_written_of_a_record(spark: SparkSession)
         F.lit(NOON + timedelta(minutes=1)).alias("timestamp"),
     )
     read = TopicOfShards("s", partitions=2, shards=WINDOWING.shards, window_ms=10_000, ahead_ms=45_000)
-    rows = packed_by_shard(raws, read).collect()
+    rows = pack_by_shard(raws, read).collect()
     assert [row.value for row in rows if row.shard == REFUSED] == []
     texts = [json.loads(text) for row in rows for text in bytes(row.value).split(b"\n")]
     names = Counter(one["template"] for one in texts if one["record"] == "statistics")

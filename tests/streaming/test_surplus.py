@@ -24,7 +24,7 @@ from app.kafka.score_log import shard_of
 from models.core.limits import LimitParameters
 from models.detection.limits import SHOWN_NAMES
 from pipelines.jobs import extract
-from pipelines.jvm import Needed, rows_of_sums
+from pipelines.jvm import Needed, unpack_sums
 from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.spark
@@ -159,7 +159,7 @@ def test_of_a_host_no_more_sums_are_handed_out_than_are_kept(spark: SparkSession
     sums = extract.points_and_sums(frame(spark, records, 1), WINDOWING, Needed(35, 1_000)).where(
         "sums_block is not null"
     )
-    sums = rows_of_sums(sums.withColumn("refused", F.lit(None).cast("string")), F.col("sums_window"))
+    sums = unpack_sums(sums.withColumn("refused", F.lit(None).cast("string")), F.col("sums_window"))
     assert Counter(row.series.split("/")[1] for row in sums.collect()) == {"big": 35, "honest": 35}
 
 

@@ -124,5 +124,5 @@ def test_a_letter_and_its_headers_fit(text: str) -> None:
     source = {"topic": "t" * 249, "partition": 2**31, "offset": 2**63, "timestamp": 2**63, "stage": "correlate"}
     found = RefusedRecord.about(value, **source, reason=text * 100_000)
     assert sum(len(k) + len(v) for k, v in found.headers()) < 10_000
-    on_its_way = json.loads(letters.letter(value, **source, reason=text * 100_000))
+    on_its_way = json.loads(letters.dead_letter_text(value, **source, reason=text * 100_000))
     assert len(on_its_way["value"]) < 90_000
