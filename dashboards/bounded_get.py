@@ -1,4 +1,4 @@
-"""Asks a server that may be another one than is thought, and may mean it ill: an answer has a time in all and a size."""
+"""HTTP GET with a bound on the total time and size of the answer, for servers that are not trusted."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 
-def get(address: str, seconds: float, most: int) -> tuple[int, bytes]:
-    """Status of an answer, and at most so many bytes of its body. It is asked for directly, without a proxy.
+def get_bounded(address: str, seconds: float, most: int) -> tuple[int, bytes]:
+    """The status of an answer, and at most `most` bytes of its body. No proxy is used.
 
-    Raises OSError where nobody answers or it takes longer than `seconds` once there is a connection, HTTPException for what is no HTTP and
-    ValueError for a malformed address.
+    Raises OSError where nobody answers, or the answer takes longer than `seconds` after the connection is made, HTTPException for an answer that is
+    not HTTP, and ValueError for a malformed address.
     """
     where = urlsplit(address)
     kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
     connection = kind(where.hostname or "", where.port, timeout=seconds)
     try:
         connection.connect()
-        with ended_after(seconds, connection.sock):
+        with close_after(seconds, connection.sock):
             connection.request("GET", where.path or "/")
             answer = connection.getresponse()
             return answer.status, answer.read(most)
@@ -30,8 +30,8 @@ def get(address: str, seconds: float, most: int) -> tuple[int, bytes]:
 
 
 @contextmanager
-def ended_after(seconds: float, connection: socket.socket) -> Iterator[None]:
-    """Let a connection last so long and no longer, whatever comes of it: a timeout counts from each byte anew."""
+def close_after(seconds: float, connection: socket.socket) -> Iterator[None]:
+    """Shut a connection down after `seconds`: a timeout of a socket starts anew with each byte."""
 
     def end() -> None:
         with suppress(OSError):

@@ -23,7 +23,7 @@ from dashboards.identity import Identity
 from dashboards.queries.deployment import serving_version
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.search import Connection, QueryError, indexed_versions
-from dashboards.words import code, in_words, local_text, plain
+from dashboards.words import age_text, code, local_text, plain
 
 RANGES = {
     "15m": ("15 min", timedelta(minutes=15)),
@@ -104,9 +104,9 @@ class View:
         st.switch_page(self.pages[page], query_params=self.address(**own))
 
 
-def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
+def show_head(title: str, pages: Mapping[str, Any], who: Identity) -> View:
     """The head of a page: its title, what is chosen, and who has signed in."""
-    named = named_version()
+    named = requested_version()
     st.html(LESS_ROOM)
     head, version, length, refresh, own = st.container(key="head").columns(
         [3, 2, 4, 2, 1.5], vertical_alignment="bottom"
@@ -129,7 +129,7 @@ def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
             "Read again", list(REFRESHES), default=DEFAULT_REFRESH, required=True, key="refresh", bind="query-params"
         )
     with own:
-        identity.show(who)
+        identity.show_identity(who)
     return View(
         version=chosen or named,
         versions=found,
@@ -141,7 +141,7 @@ def view(title: str, pages: Mapping[str, Any], who: Identity) -> View:
     )
 
 
-def named_version() -> str:
+def requested_version() -> str:
     """The version to show where nobody chose another one. When another one serves, a page that shows the one before goes on with it."""
     before = st.session_state.get(NAMED)
     named = serving_version() or before or os.environ.get("KAPPA_DASHBOARD_VERSION") or "live"
@@ -186,7 +186,7 @@ def now() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
+def show_refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
     """Show a part of a page, and refresh that part alone at the chosen interval; all of the page when another version serves."""
 
     @wraps(show)
@@ -198,7 +198,7 @@ def refreshed(view: View, show: Callable[..., None], *arguments: Any) -> None:
     st.fragment(part, run_every=view.refresh)(*arguments)
 
 
-def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T]) -> T | None:
+def read_or_last(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T]) -> T | None:
     """The result of a query; if it fails, a message is shown and the result is the last one, or None.
 
     `part` names the part of the page, `asked` what it was asked beside version and range.
@@ -208,10 +208,10 @@ def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T])
     before = kept.get(part)
     last = before if before is not None and before[0] == question else None
     try:
-        with loading(is_first=last is None):
+        with loading_spinner(is_first=last is None):
             found = read(client(Connection.of(os.environ)))
     except QueryError as error:
-        st.error(f"{plain(error)} {tries(view)}", icon=":material/cloud_off:")
+        st.error(f"{plain(error)} {retry_text(view)}", icon=":material/cloud_off:")
         if last is None:
             return None
         st.caption(f"Below is what was known at {local_text(last[1], view.zone)}.")
@@ -221,17 +221,17 @@ def known(view: View, part: str, asked: str, read: Callable[[Elasticsearch], T])
     return found
 
 
-def tries(view: View) -> str:
+def retry_text(view: View) -> str:
     """When a page asks again."""
     return f"This page tries again every {view.refresh} seconds." if view.refresh else "Reload the page to try again."
 
 
-def loading(*, is_first: bool) -> AbstractContextManager[Any]:
+def loading_spinner(*, is_first: bool) -> AbstractContextManager[Any]:
     """Show that the first result is awaited; later ones replace the old result silently."""
     return st.spinner("Reading from Elasticsearch …") if is_first else nullcontext()
 
 
-def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
+def show_freshness(view: View, newest: datetime | None, read: datetime) -> bool:
     """Show up to when a version has been judged: not at all, not lately, or until now. Returns whether there is anything to show."""
     if newest is None:
         st.info(
@@ -241,10 +241,10 @@ def fresh(view: View, newest: datetime | None, read: datetime) -> bool:
         )
         return False
     behind = read - newest
-    st.caption(f"Judged until {local_text(newest, view.zone)}, {in_words(behind)}. Times are in {view.zone.key}.")
+    st.caption(f"Judged until {local_text(newest, view.zone)}, {age_text(behind)}. Times are in {view.zone.key}.")
     if behind > FRESH:
         st.warning(
-            f"The last window that is known to be judged is {in_words(behind)}: the jobs are catching up with the log or have stopped, as after "
+            f"The last window that is known to be judged is {age_text(behind)}: the jobs are catching up with the log or have stopped, as after "
             "a replay, or Kafka does not answer: see Jobs on the page Pipeline. The range ends with that window, not now.",
             icon=":material/history:",
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards.identity import OPERATOR, RESPONDER, VIEWER, Identity, wanted
+from dashboards.identity import OPERATOR, RESPONDER, VIEWER, Identity, role_text
 from dashboards.queries.search import PREFIX
 
 MAX_CHARACTERS = 20_000
@@ -35,7 +35,7 @@ def check(arguments: Sequence[str], who: Identity) -> None:
     """Raise CommandError if somebody has not the role that a command needs."""
     role = RIGHTS[arguments[0]]
     if not who.may(role):
-        raise CommandError(wanted(role))
+        raise CommandError(role_text(role))
 
 
 def called() -> list[str]:

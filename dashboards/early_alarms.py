@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboards.chrome import View
 from dashboards.queries.early import EarlySummary, FirstSeen
-from dashboards.words import clock, code, local_text, named, plain, plural
+from dashboards.words import clock, code, local_text, plain, plural, series_text
 from models.core.wording import apart
 
 
@@ -19,14 +19,14 @@ def show(found: EarlySummary, view: View) -> None:
     if not found.waiting.total and found.share is None:
         return
     st.subheader("Early alarms, provisional")
-    st.caption(in_figures(found, view))
+    st.caption(summary_text(found, view))
     for _, row in found.waiting.rows.iterrows():
-        st.markdown(f":orange-badge[provisional] {clock(row['time'], view.zone)} {plain(seen(row))}")
+        st.markdown(f":orange-badge[provisional] {clock(row['time'], view.zone)} {plain(crossing_text(row))}")
     if found.waiting.total > len(found.waiting.rows):
         st.caption(f"{plural(found.waiting.total - len(found.waiting.rows), 'more early alarm')} wait.")
 
 
-def in_figures(found: EarlySummary, view: View) -> str:
+def summary_text(found: EarlySummary, view: View) -> str:
     """What became of the alarms of the time, in a sentence."""
     waiting = f"{plural(found.waiting.total, 'alarm')} raised in the last {view.words} and not settled yet."
     if found.share is None:
@@ -43,12 +43,14 @@ def show_first(first: FirstSeen | None, view: View) -> None:
     won = f", {first.row['won']:.0f} s before this incident" if pd.notna(first.row["won"]) else ""
     other = first.row["version"]
     whose = f" in version {code(other)}" if other and other != view.version else ""
-    st.markdown(f"**First seen early**{whose}: {local_text(first.at, view.zone)}{won}: {plain(seen(first.row))}")
+    st.markdown(
+        f"**First seen early**{whose}: {local_text(first.at, view.zone)}{won}: {plain(crossing_text(first.row))}"
+    )
 
 
-def seen(row: Mapping[str, Any] | pd.Series[Any]) -> str:
+def crossing_text(row: Mapping[str, Any] | pd.Series[Any]) -> str:
     """What a record was beyond, in words."""
-    name = named(row["series"])
+    name = series_text(row["series"])
     if pd.isna(row["value"]):
         return f"{name}: a line that its service never had: {str(row['template'] or '')[:200]}"
     above = pd.notna(row["upper"])

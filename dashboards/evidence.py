@@ -16,9 +16,9 @@ from dashboards.model_plot import HOW_TO_READ, model_plot
 from dashboards.queries.frames import Listing
 from dashboards.queries.incident import Incident
 from dashboards.queries.search import Span
-from dashboards.tables import score_column, table, text_column, time_column
+from dashboards.tables import score_column, show_table, text_column, time_column
 from dashboards.theme import badge
-from dashboards.words import clock, expected, explained, measured, named, percent, plain, plural
+from dashboards.words import clock, expectation_text, explanation_text, axis_title, series_text, percent, plain, plural
 
 PLOTTED = 4  # contributions with curves
 CAUSES = 3  # that are seen at once
@@ -65,7 +65,9 @@ def draw_from_log(
 ) -> None:
     """Curves of the series whose scores are not indexed, in their places."""
     if places:
-        for name, points in log_curves.read(view, of.series, of.around, of.since, f"seconds {of.id}", note).items():
+        for name, points in log_curves.read_curves(
+            view, of.series, of.around, of.since, f"seconds {of.id}", note
+        ).items():
             if name in places:
                 curve(name, points, span, view, places[name])
 
@@ -93,13 +95,13 @@ def cause(place: int, row: Any, view: View) -> None:
     words.markdown(f"{place}. {announced}**{name}**: {plain(row['why'])}{since}")
     if row["series"]:
         with link:
-            view.link("series", plain(named(row["series"])), icon=":material/show_chart:", series=row["series"])
+            view.link("series", plain(series_text(row["series"])), icon=":material/show_chart:", series=row["series"])
 
 
 def curve(series: str, points: pd.DataFrame, span: Span, view: View, place: DeltaGenerator) -> None:
     """Observed and expected values of a series."""
     with place:
-        model_plot(points, span, view.zone, measured(series)).show(f"plot {series}")
+        model_plot(points, span, view.zone, axis_title(series)).show(f"plot {series}")
 
 
 def episode_of(row: Any, episodes: pd.DataFrame) -> Any:
@@ -119,11 +121,11 @@ def contribution(row: Any, novelty: Any, view: View) -> None:
     series = row["series"]
     name, share = st.columns([5, 2], vertical_alignment="center")
     with name:
-        view.link("series", plain(named(series)), icon=":material/show_chart:", series=series)
+        view.link("series", plain(series_text(series)), icon=":material/show_chart:", series=series)
     share.markdown(f"{badge(row['kind'])} **{percent(row['share'])}** of the evidence")
     words = [row["reason"] or ""]
     if novelty is not None:
-        words += [expected(novelty), explained(novelty)]
+        words += [expectation_text(novelty), explanation_text(novelty)]
     st.markdown(plain(sentences(words)))
 
 
@@ -158,4 +160,4 @@ def show_templates(rows: pd.DataFrame, view: View) -> None:
         "sample": text_column("a sample", "large"),
         "score": score_column(),
     }
-    table(Listing(shown, len(shown)), config)
+    show_table(Listing(shown, len(shown)), config)

@@ -96,7 +96,7 @@ class Access:
         return Identity(name, VIEWER if not self.viewers or known & set(self.viewers) else NOBODY_ROLE)
 
 
-def current() -> Identity:
+def current_identity() -> Identity:
     """Who looks at this page now."""
     access = Access.of(os.environ)
     if access.way == CODE:
@@ -104,13 +104,13 @@ def current() -> Identity:
         signed_in = bool(access.code) and hmac.compare_digest(str(given).encode(), access.code.encode())
         return Identity(access.user, OPERATOR) if signed_in else access.identity(None)
     if access.way == OIDC:
-        return of_claims(access, dict(st.user)) if st.user.is_logged_in else access.identity(None)
+        return identity_of_claims(access, dict(st.user)) if st.user.is_logged_in else access.identity(None)
     if access.way == PROXY:
-        return of_headers(access, sent_once(st.context.headers))
+        return identity_of_headers(access, single_headers(st.context.headers))
     return access.identity(None)
 
 
-def of_claims(access: Access, claims: Mapping[str, Any]) -> Identity:
+def identity_of_claims(access: Access, claims: Mapping[str, Any]) -> Identity:
     """The identity in an OpenID Connect provider's claims.
 
     The name is the e-mail address if the provider has verified it or says nothing of that, else `preferred_username`, else the subject. Some
@@ -125,12 +125,12 @@ def of_claims(access: Access, claims: Mapping[str, Any]) -> Identity:
     return access.identity(None if name is None else name[:MOST_NAME], listed)
 
 
-def sent_once(headers: StreamlitHeaders) -> dict[str, str]:
+def single_headers(headers: StreamlitHeaders) -> dict[str, str]:
     """Headers that were sent once: of two, one may be the browser's own, beside which a proxy has put its own instead of in its place."""
     return {name: values[0] for name in headers if len(values := headers.get_all(name)) == 1}
 
 
-def of_utf8(header: str) -> str:
+def decode_utf8(header: str) -> str:
     """The text of a header that is UTF-8; servers read each byte as a character."""
     try:
         return header.encode("latin-1").decode()
@@ -138,9 +138,9 @@ def of_utf8(header: str) -> str:
         return header
 
 
-def of_headers(access: Access, headers: Mapping[str, str]) -> Identity:
+def identity_of_headers(access: Access, headers: Mapping[str, str]) -> Identity:
     """The identity in the headers of a proxy; nobody where the proxy's secret is missing or another one."""
-    sent = {key.lower(): of_utf8(value) for key, value in headers.items()}
+    sent = {key.lower(): decode_utf8(value) for key, value in headers.items()}
     given = sent.get(PROXY_SECRET_HEADER.lower(), "")
     if not access.secret or not hmac.compare_digest(given.encode(), access.secret.encode()):
         return access.identity(None)
@@ -149,7 +149,7 @@ def of_headers(access: Access, headers: Mapping[str, str]) -> Identity:
     return access.identity(name or None, groups)
 
 
-def show(who: Identity) -> None:
+def show_identity(who: Identity) -> None:
     """Who has signed in, and the way to do it or to sign out."""
     way = Access.of(os.environ).way
     if not way and who.name is None:
@@ -158,12 +158,12 @@ def show(who: Identity) -> None:
         if who.name is not None:
             st.markdown(f"Signed in as **{plain(who.name)}**, {who.role}: may {MAY.get(who.role, 'not read')}.")
             if way in (CODE, OIDC):
-                st.button("Sign out", icon=":material/logout:", on_click=st.logout if way == OIDC else forget)
+                st.button("Sign out", icon=":material/logout:", on_click=st.logout if way == OIDC else sign_out)
         elif way == OIDC:
             st.button("Sign in", icon=":material/login:", on_click=st.login)
         elif way == CODE:
             st.text_input(
-                "Code that `kappa dashboard` printed", type="password", max_chars=200, key="code", on_change=enter
+                "Code that `kappa dashboard` printed", type="password", max_chars=200, key="code", on_change=sign_in
             )
             if st.session_state.pop("wrong code", False):
                 st.error("This is not the code.", icon=":material/block:")
@@ -171,19 +171,19 @@ def show(who: Identity) -> None:
             st.markdown("The proxy before this dashboard signs you in; it has named nobody.")
 
 
-def enter() -> None:
+def sign_in() -> None:
     """Take the code that was typed."""
     st.session_state[SIGNED_IN] = st.session_state.get("code", "").strip()
-    st.session_state["wrong code"] = current().name is None
+    st.session_state["wrong code"] = current_identity().name is None
     st.session_state["code"] = ""
 
 
-def forget() -> None:
+def sign_out() -> None:
     """Forget that the code was typed."""
     st.session_state.pop(SIGNED_IN, None)
 
 
-def refused(who: Identity) -> None:
+def show_refusal(who: Identity) -> None:
     """Say that somebody may not read."""
     if who.name is None:
         more = "" if Access.of(os.environ).way else f", and {NO_WAY}"
@@ -195,7 +195,7 @@ def refused(who: Identity) -> None:
         )
 
 
-def wanted(role: str, what: str = "This") -> str:
+def role_text(role: str, what: str = "This") -> str:
     """What to tell somebody who lacks a role, of what they may not do."""
     if not Access.of(os.environ).way:
         return f"{what} needs the role {role}, and {NO_WAY}."

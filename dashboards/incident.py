@@ -36,18 +36,18 @@ from dashboards.queries.labels import Answers, LabelDocument, acknowledged, of_i
 from dashboards.queries.overview import open_incidents
 from dashboards.queries.search import SIDE_BY_SIDE, Span
 from dashboards.queries.series import points
-from dashboards.tables import chosen_row, score_column, table, text_column, time_column
+from dashboards.tables import score_column, show_selectable_table, show_table, text_column, time_column
 from dashboards.theme import badge, severity_badge
 from dashboards.words import (
     clock,
     code,
     duration,
+    first_names,
     local_text,
-    named,
     plain,
     plural,
-    scoped,
-    some,
+    scope_text,
+    series_text,
 )
 
 MAX_LANES = 12
@@ -108,30 +108,30 @@ def page(view: View) -> None:
     if not identity:
         choose(view)
         return
-    chrome.refreshed(view, part, view, identity)
+    chrome.show_refreshed(view, part, view, identity)
     found = kept(view, identity)
     if found is not None:
-        labelling.form(view, found.incident)
-        ruling.form(view, found.incident)
+        labelling.show_form(view, found.incident)
+        ruling.show_form(view, found.incident)
 
 
 def choose(view: View) -> None:
     """Open incidents to choose from."""
     st.caption("Choose an incident here, or on the page Overview.")
-    found = chrome.known(view, "open", "", lambda client: read_open(client, view.version))
+    found = chrome.read_or_last(view, "open", "", lambda client: read_open(client, view.version))
     if found is not None:
         show_choice(found, view)
 
 
 def show_choice(found: OpenIncidents, view: View) -> None:
     """A link to each of them. Where nothing was judged, or nothing lately, that comes first: none may be open as yet."""
-    if not chrome.fresh(view, found.newest, found.read):
+    if not chrome.show_freshness(view, found.newest, found.read):
         return
     if not found.open_incidents.total:
         st.success("No incident is open. Overview lists the closed ones.", icon=":material/check_circle:")
         return
     for _, row in found.open_incidents.rows.iterrows():
-        where = some(row["hosts"], count=row["affected"])
+        where = first_names(row["hosts"], count=row["affected"])
         view.link("incident", f"{plain(row['reason'])} ({where})", incident=row["id"])
 
 
@@ -143,14 +143,14 @@ def read_open(client: Elasticsearch, version: str) -> OpenIncidents:
 def part(view: View, identity: str) -> None:
     """Read and show."""
     is_first = kept(view, identity) is None
-    found = chrome.known(view, "incident", identity, lambda client: read(client, view.version, identity))
+    found = chrome.read_or_last(view, "incident", identity, lambda client: read(client, view.version, identity))
     if found is not None:
         show(found, view, BELOW_SECONDS if is_first else 0.0)
 
 
 def show(found: Found | Missing, view: View, pause: float = 0.0) -> None:
     """All that was read; after `pause` seconds what is far below."""
-    if not chrome.fresh(view, found.newest, found.read):
+    if not chrome.show_freshness(view, found.newest, found.read):
         return
     if isinstance(found, Missing):
         st.warning(
@@ -218,11 +218,11 @@ def head(of: Incident, view: View, read: datetime, began: datetime | None) -> No
     """How bad, what, where, since when; its first episode `began` then."""
     st.markdown(f"### {severity_badge(of.severity)} {plain(of.reason)}")
     state = ":green-badge[closed]" if of.until is not None else ":red-badge[open]"
-    where = some(of.hosts, 8, of.about.get("affected")) or "–"
-    st.markdown(f"**Where**: {where} · services: {some(of.services, 8) or '–'}")
+    where = first_names(of.hosts, 8, of.about.get("affected")) or "–"
+    st.markdown(f"**Where**: {where} · services: {first_names(of.services, 8) or '–'}")
     st.markdown(f"**Since when**: {since_when(of, view.zone, read, began)}")
     points = f"{of.points} of 100 points" if of.points is not None else "no severity"
-    reach = scoped(of.about)
+    reach = scope_text(of.about)
     facts = [points, plural(of.novelties, "episode"), *([reach] if reach else [])]
     st.markdown(f"**How bad**: {state} {badge(of.kind)} {' · '.join(facts)}")
     with st.expander("How sure is that?"):
@@ -251,7 +251,7 @@ def since_when(of: Incident, zone: ZoneInfo, read: datetime, began: datetime | N
 def show_done(found: Found, view: View) -> None:
     """Who has it, and its label."""
     st.subheader("What was done")
-    st.markdown(acknowledging.in_words(Answers(found.acknowledged, found.label), view))
+    st.markdown(acknowledging.status_text(Answers(found.acknowledged, found.label), view))
 
 
 def show_next(of: Incident, view: View, taken: LabelDocument | None) -> None:
@@ -262,17 +262,17 @@ def show_next(of: Incident, view: View, taken: LabelDocument | None) -> None:
         st.link_button("Runbook", address, icon=":material/menu_book:")
     else:
         st.caption("Without `dashboard.runbooks` or `dashboard.runbook_url` there is no runbook to link to.")
-    acknowledging.button(view, of, taken)
+    acknowledging.show_button(view, of, taken)
 
 
 def show_timeline(found: Found, view: View) -> None:
     """When its episodes began and ended, a lane for each series."""
     st.subheader("Timeline")
-    rows = found.episodes.rows.assign(lane=found.episodes.rows["series"].map(named))
+    rows = found.episodes.rows.assign(lane=found.episodes.rows["series"].map(series_text))
     if rows.empty:
         st.caption("The episodes of this incident are not indexed any more.")
         return
-    ranked = [named(name) for name in found.incident.series]
+    ranked = [series_text(name) for name in found.incident.series]
     others = [name for name in dict.fromkeys(rows["lane"]) if name not in ranked]
     lanes = [name for name in [*ranked, *others] if name in set(rows["lane"])][:MAX_LANES]
     shown = rows[rows["lane"].isin(lanes)]
@@ -291,7 +291,7 @@ def show_episodes(found: Found, view: View) -> None:
             "reason": text_column("reason", 720),
             "score": score_column(),
         }
-        table(Listing(rows.assign(series=rows["series"].map(named)), len(rows)), config)
+        show_table(Listing(rows.assign(series=rows["series"].map(series_text)), len(rows)), config)
     gone = len(of.episodes) - len(rows)
     if gone and not rows.empty:
         st.caption(
@@ -322,6 +322,6 @@ def show_similar(found: Found, view: View) -> None:
         "until": time_column("until", view.zone),
         "score": score_column(),
     }
-    chosen = chosen_row(Listing(rows, len(rows)), config, f"similar {found.incident.id}")
+    chosen = show_selectable_table(Listing(rows, len(rows)), config, f"similar {found.incident.id}")
     if chosen is not None:
         view.open("incident", incident=chosen["id"])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dashboards.bounded_get import get
+from dashboards.bounded_get import get_bounded
 from dashboards.queries.search import PREFIX
 from dashboards.words import local_text
 from models.core.printable import printable
@@ -67,7 +67,7 @@ class JobReport:
     notes: tuple[str, ...] = ()
 
 
-def report(version: str, zone: ZoneInfo = UTC) -> JobReport:
+def report_jobs(version: str, zone: ZoneInfo = UTC) -> JobReport:
     """Ask all known processes in parallel, each for at most TIMEOUT_SECONDS. Times of its notes are in this zone.
 
     One that does not say of which version its jobs are, as of an older release, is taken for one of this version.
@@ -80,7 +80,7 @@ def report(version: str, zone: ZoneInfo = UTC) -> JobReport:
     found = {where: one for where, one in answers.items() if isinstance(one, ProcessHealth)}
     own = [one for one in found.values() if one.version in ("", version)]
     jobs = {name: facts for one in own for name, facts in one.jobs.items()}
-    ordered = dict(sorted(jobs.items(), key=lambda item: (place(item[0]), item[0])))
+    ordered = dict(sorted(jobs.items(), key=lambda item: (chain_position(item[0]), item[0])))
     silent = {where: why for where, why in answers.items() if isinstance(why, str)}
     others = {where: one.version for where, one in found.items() if one.version not in ("", version)}
     notes = tuple(dict.fromkeys(note for one in own for note in one.notes))
@@ -90,7 +90,7 @@ def report(version: str, zone: ZoneInfo = UTC) -> JobReport:
 
 
 def notes_of(answer: Mapping[str, Any], zone: ZoneInfo = UTC) -> Iterator[str]:
-    """What a process says of restarts and of violations, and for what its jobs wait, a sentence each."""
+    """Sentences about restarts and violations of determinism that a process reports, and about what its jobs wait for."""
     restarts, violations = answer.get("restarts") or {}, answer.get("violations") or {}
     if restarts.get("restarts"):
         last = local_text(datetime.fromisoformat(restarts["last_at"]), zone)
@@ -106,12 +106,12 @@ def addresses(environment: Mapping[str, str], version: str) -> list[str]:
     """Where processes listen: by the settings, and by the files that those with jobs of the version write."""
     configured = [str(where).rstrip("/") for where in json.loads(environment.get(f"{PREFIX}JOBS") or "[]")]
     folder = environment.get(f"{PREFIX}RUN")
-    own = [announced(Path(folder) / f"{version}-{job}.json") for job in JOBS] if folder else []
+    own = [read_address(Path(folder) / f"{version}-{job}.json") for job in JOBS] if folder else []
     return list(dict.fromkeys([*configured, *(address for address in own if address)]))[:MAX_PROCESSES]
 
 
-def announced(file: Path) -> str | None:
-    """The address that a process wrote down; None where none did."""
+def read_address(file: Path) -> str | None:
+    """The address in the file of a process; None where there is none."""
     try:
         return str(json.loads(file.read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -119,21 +119,21 @@ def announced(file: Path) -> str | None:
 
 
 def fetch(address: str, zone: ZoneInfo = UTC) -> ProcessHealth | str:
-    """What a process answers, or why it does not."""
+    """The health of the process at an address, or why it did not answer, as text."""
     try:
-        status, body = get(f"{address}/healthz", TIMEOUT_SECONDS, MAX_BYTES)
+        status, body = get_bounded(f"{address}/healthz", TIMEOUT_SECONDS, MAX_BYTES)
         if status not in ANSWERED:
             return f"HTTP {status}: {printable(body[:MOST_SHOWN].decode(errors='replace').strip())}"
         answer = json.loads(body)
         notes = tuple(notes_of(answer, zone))
-        check(answer)
+        check_answer(answer)
         return ProcessHealth(answer["jobs"], answer.get("version", ""), int(answer.get("quarantined", 0)), notes)
     except UNREADABLE as error:
         return f"{type(error).__name__}: {error}"
 
 
-def check(answer: Mapping[str, Any]) -> None:
-    """Raise KeyError or TypeError for what no process says of its jobs."""
+def check_answer(answer: Mapping[str, Any]) -> None:
+    """Raise KeyError or TypeError for what is not an answer of `/healthz`."""
     sound = isinstance(answer.get("version", ""), str)
     for facts in answer["jobs"].values():
         delay = facts.get("watermark_delay_seconds")
@@ -144,6 +144,6 @@ def check(answer: Mapping[str, Any]) -> None:
         raise TypeError(msg)
 
 
-def place(job: str) -> int:
-    """Where a job stands in the chain."""
+def chain_position(job: str) -> int:
+    """The position of a job in the chain, from 0."""
     return ORDER.index(job) if job in ORDER else len(ORDER)

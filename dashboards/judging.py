@@ -1,4 +1,4 @@
-"""How a version does on the incidents that people labelled."""
+"""Compares the incidents of a version with those that people have labelled."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Judgement:
         return self.found / self.worth_knowing if self.worth_knowing else None
 
 
-def judged(labels: Iterable[LabelDocument], incidents: pd.DataFrame) -> Judgement:
-    """Hold a version's incidents (columns of INCIDENT) against labels."""
+def judge_version(labels: Iterable[LabelDocument], incidents: pd.DataFrame) -> Judgement:
+    """Count which labelled incidents a version has. `incidents` has the columns of INCIDENT."""
     known = list(labels)
     good = [one for one in known if one.label in WORTH_KNOWING]
     bad = [one for one in known if one.label == FALSE_ALARM]
     return Judgement(
         worth_knowing=len(good),
-        found=sum(has(incidents, one) for one in good),
+        found=sum(has_match(incidents, one) for one in good),
         false=len(bad),
-        raised=sum(has(incidents, one) for one in bad),
+        raised=sum(has_match(incidents, one) for one in bad),
     )
 
 
-def has(incidents: pd.DataFrame, label: LabelDocument) -> bool:
+def has_match(incidents: pd.DataFrame, label: LabelDocument) -> bool:
     """Whether one of the incidents is the labelled one, or shares a host and a time with it."""
     if (incidents["id"] == label.incident).any():
         return True

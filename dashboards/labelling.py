@@ -10,7 +10,7 @@ import streamlit as st
 from dashboards import commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.identity import RESPONDER, wanted
+from dashboards.identity import RESPONDER, role_text
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
 from dashboards.words import clock, code, plain
@@ -32,24 +32,24 @@ def show(view: View, of: Incident, label: LabelDocument | None) -> None:
     if label is None:
         st.caption(f"Nobody has labelled incident {code(of.id)} yet.")
     else:
-        st.info(in_words(label, view), icon=":material/label:")
+        st.info(label_text(label, view), icon=":material/label:")
 
 
-def in_words(label: LabelDocument, view: View) -> str:
+def label_text(label: LabelDocument, view: View) -> str:
     """A label for people."""
     who = plain(label.author) or "somebody"
-    return f"**{SAYS.get(label.label) or plain(label.label)}**, says {who}, {clock(label.given_at, view.zone)}{ending(label)}"
+    return f"**{SAYS.get(label.label) or plain(label.label)}**, says {who}, {clock(label.given_at, view.zone)}{comment_text(label)}"
 
 
-def ending(label: LabelDocument) -> str:
+def comment_text(label: LabelDocument) -> str:
     """The end of a sentence about a label: its comment, if there is one."""
     return f": {plain(label.comment)}" if label.comment else "."
 
 
-def form(view: View, of: Incident) -> None:
+def show_form(view: View, of: Incident) -> None:
     """Write a label when it is sent; its author is who has signed in."""
     if not view.who.may(RESPONDER) or view.who.name is None:
-        st.caption(wanted(RESPONDER, "Labelling it"))
+        st.caption(role_text(RESPONDER, "Labelling it"))
         return
     with st.form(f"label {of.id}", border=True):
         label = st.radio("It was", list(SAYS), format_func=SAYS.__getitem__, horizontal=True, index=None)
@@ -60,10 +60,10 @@ def form(view: View, of: Incident) -> None:
     elif label is None:
         st.error("Choose what it was.")
     else:
-        write(view, of, label, comment.strip(), view.who.name)
+        write_label(view, of, label, comment.strip(), view.who.name)
 
 
-def write(view: View, of: Incident, label: str, comment: str, author: str) -> None:
+def write_label(view: View, of: Incident, label: str, comment: str, author: str) -> None:
     """Append a label to the log, and say what became of it."""
     texts = [f"--comment={comment}", f"--author={author}", f"--version={view.version}"]
     try:

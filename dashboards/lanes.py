@@ -10,7 +10,7 @@ import pandas as pd
 from dashboards.queries.episodes import LASTING
 from dashboards.queries.search import Span
 from dashboards.theme import Chart, colour, kinds_in, millis, nominal, shape, time_axis
-from dashboards.words import TIME_FORMAT, what
+from dashboards.words import TIME_FORMAT, novelty_subject
 
 LANE_PIXELS = 30
 LEAST_LANES = 4  # the axis' title needs so many
@@ -85,7 +85,7 @@ def drawn(novelties: pd.DataFrame, span: Span, zone: ZoneInfo) -> pd.DataFrame:
         **{"from": since.mask(since < start, start), "to": to.mask(to < start, start).mask(to > end, end)},
         began=since.dt.tz_convert(zone).dt.strftime(TIME_FORMAT),
         ended=words.mask(going_on, "not over yet"),
-        what=what(novelties),
+        what=novelty_subject(novelties),
         service=novelties["service"].fillna(""),
     )
     return rows[list(COLUMNS)]

@@ -30,7 +30,7 @@ def has_curve(series: str) -> bool:
     return series.startswith(("gauge/", "counter/", "logs/", "template/"))
 
 
-def read(
+def read_curves(
     view: View, series: Sequence[str], span: Span, focus: datetime, key: str, place: DeltaGenerator
 ) -> Mapping[str, pd.DataFrame]:
     """A frame for each series that has scores in the span, columns of POINT; `place` gets a word where some are missing."""
@@ -46,25 +46,27 @@ def read(
             st.info(f"There is no curve to show: {plain(error)} {INDEXED}", icon=":material/info:")
             return {}
         if not found.complete:
-            say_cost(found, view, key)
+            show_cost(found, view, key)
         elif not found.points:
             st.info(NONE, icon=":material/info:")
     return found.points
 
 
-def say_cost(found: Curves, view: View, key: str) -> None:
-    """How much was read, and what all of it would take; a button reads that where it is not too much."""
+def show_cost(found: Curves, view: View, key: str) -> None:
+    """Show how much of the scores was read, and how long all would take, with a button that reads all if that is not too long."""
     st.caption(
         f"Scores are not indexed: {found.share:.0%} of those of that time were read from the log; all of them take about "
         f"{found.seconds:,.0f} s. {INDEXED}"
     )
     wanted = SPARE * found.seconds
     if wanted <= MOST_SECONDS and view.who.may(RESPONDER):
-        st.button("Read all of them", key=f"{key} all", icon=":material/hourglass:", on_click=asking(key, wanted))
+        st.button(
+            "Read all of them", key=f"{key} all", icon=":material/hourglass:", on_click=set_reading_seconds(key, wanted)
+        )
 
 
-def asking(key: str, seconds: float) -> Callable[[], None]:
-    """What has the next run of the page take so many seconds."""
+def set_reading_seconds(key: str, seconds: float) -> Callable[[], None]:
+    """A callback that lets the next run of the page read for so many seconds."""
 
     def ask() -> None:
         st.session_state[key] = seconds

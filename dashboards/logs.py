@@ -15,8 +15,8 @@ from dashboards.queries.frames import Listing
 from dashboards.queries.logs import RATE_BUCKETS, NovelTemplates, novel_templates, rates, texts
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores
-from dashboards.tables import chosen_row, count_column, score_column, text_column, time_column
-from dashboards.words import code, duration, located, plural
+from dashboards.tables import count_column, score_column, show_selectable_table, text_column, time_column
+from dashboards.words import code, duration, log_location, plural
 
 # What rates are sorted by: in words, and by which number.
 BY = {"lines": ("most lines", "lines"), "surprise": ("most surprising", "score")}
@@ -42,19 +42,19 @@ class LogsPageData:
 def page(view: View) -> None:
     """The whole page."""
     by = st.segmented_control("Rates by", list(BY), default="lines", required=True, key="by", bind="query-params")
-    chrome.refreshed(view, part, view, by or "lines")
+    chrome.show_refreshed(view, part, view, by or "lines")
 
 
 def part(view: View, by: str) -> None:
     """Read and show."""
-    found = chrome.known(view, "logs", by, lambda client: read(client, view, by))
+    found = chrome.read_or_last(view, "logs", by, lambda client: read(client, view, by))
     if found is not None:
         show(found, view, by)
 
 
 def show(found: LogsPageData, view: View, by: str) -> None:
     """All that was read."""
-    if chrome.fresh(view, found.newest, found.read):
+    if chrome.show_freshness(view, found.newest, found.read):
         show_novel(found, view)
         show_rates(found, view, by)
 
@@ -95,7 +95,7 @@ def show_novel(found: LogsPageData, view: View) -> None:
         "reason": text_column("reason", 540),
         "sample": text_column("a sample", "large"),
     }
-    chosen = chosen_row(found.novel, config, f"novel {view.version}", "messages")
+    chosen = show_selectable_table(found.novel, config, f"novel {view.version}", "messages")
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))
 
@@ -110,7 +110,7 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
         st.caption(f"No line was counted in the last {view.words}.")
         return
     rows = found.rates.rows
-    rows = rows.assign(where=rows["series"].map(located))
+    rows = rows.assign(where=rows["series"].map(log_location))
     each = duration(view.length / RATE_BUCKETS)
     config = {
         "text": text_column("message (click to see its series)", "large"),
@@ -125,6 +125,8 @@ def show_rates(found: LogsPageData, view: View, by: str) -> None:
         "score": score_column("top score (nats)"),
         "latest": time_column("latest", view.zone),
     }
-    chosen = chosen_row(Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages", hidden=())
+    chosen = show_selectable_table(
+        Listing(rows, found.rates.total), config, f"rates {view.version} {by}", "messages", hidden=()
+    )
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))

@@ -35,17 +35,17 @@ def run(first: str = "overview") -> None:
     st.set_page_config(page_title="kappa", page_icon=TAB_ICON, layout="wide")
     state: dict[str, Any] = {}
     pages = {
-        name: st.Page(shown(module, state), title=title, icon=icon, url_path=name, default=name == first)
+        name: st.Page(page_function(module, state), title=title, icon=icon, url_path=name, default=name == first)
         for name, (title, icon, module) in PAGES.items()
     }
     chosen = st.navigation(list(pages.values()), position="top")
     # The controls belong to all pages, so what they say stays when another one is opened.
-    who = identity.current()
+    who = identity.current_identity()
     if not who.may(identity.VIEWER):
-        identity.show(who)
-        identity.refused(who)
+        identity.show_identity(who)
+        identity.show_refusal(who)
         return
-    state["view"] = chrome.view(chosen.title, pages, who)
+    state["view"] = chrome.show_head(chosen.title, pages, who)
     chosen.run()
     settle()
 
@@ -60,7 +60,7 @@ def settle() -> None:
     gc.freeze()
 
 
-def shown(module: ModuleType, state: dict[str, Any]) -> Callable[[], None]:
+def page_function(module: ModuleType, state: dict[str, Any]) -> Callable[[], None]:
     """What Streamlit calls for a page."""
 
     def page() -> None:

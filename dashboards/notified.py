@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboards.chrome import View
 from dashboards.queries.frames import Listing
-from dashboards.tables import table, text_column, time_column
+from dashboards.tables import show_table, text_column, time_column
 from models.core.printable import printable
 
 WORDS = {"open": "new", "update": "worse", "close": "over"}
@@ -20,7 +20,7 @@ def show(deliveries: pd.DataFrame, view: View) -> None:
     st.subheader("Who was notified")
     shown = deliveries.assign(
         status=deliveries["status"].map(WORDS).fillna(deliveries["status"]),
-        **{name: deliveries[name].fillna("").map(plain_text) for name in ("channel", "version", "why", "answer")},
+        **{name: deliveries[name].fillna("").map(answer_text) for name in ("channel", "version", "why", "answer")},
     )
     versions = {"version": text_column("version")} if any(shown["version"] != view.version) else {}
     columns = {
@@ -33,9 +33,9 @@ def show(deliveries: pd.DataFrame, view: View) -> None:
         "why": text_column("by"),
         "answer": text_column("answer", width="large"),
     }
-    table(Listing(shown, len(shown)), columns, "notifications")
+    show_table(Listing(shown, len(shown)), columns, "notifications")
 
 
-def plain_text(text: object) -> str:
+def answer_text(text: object) -> str:
     """A text of a channel, on one line."""
     return printable(str(text))

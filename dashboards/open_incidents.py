@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboards.acknowledging import briefly
+from dashboards.acknowledging import short_status_text
 from dashboards.chrome import View
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import Answers
 from dashboards.storms import storms
 from dashboards.theme import badge, severity_badge
-from dashboards.words import clock, duration, plain, plural, some
+from dashboards.words import clock, duration, first_names, plain, plural
 from models.records.records import SEVERITIES
 
 Answered = Mapping[str, Answers]
@@ -66,7 +66,7 @@ def line(row: Any, answers: Answered, view: View, read: datetime) -> None:
     severity.markdown(severity_badge(row["severity"]) or "–")
     with reason:
         view.link("incident", plain(str(row["reason"])), incident=row["id"])
-    where.markdown(f"{badge(row['kind'])} {some(row['hosts'], count=row['affected']) or '–'}")
+    where.markdown(f"{badge(row['kind'])} {first_names(row['hosts'], count=row['affected']) or '–'}")
     began: pd.Timestamp = row["since"]
-    who = briefly(answers.get(row["id"], Answers()))
+    who = short_status_text(answers.get(row["id"], Answers()))
     since.markdown(f"since {clock(began, view.zone)}, {duration(max(read - began, timedelta()))} · {who}")

@@ -10,8 +10,8 @@ from dashboards.lanes import swim_lanes
 from dashboards.open_incidents import by_severity, show_lines
 from dashboards.queries.frames import Listing
 from dashboards.queries.overview import LANES, Overview, overview
-from dashboards.tables import chosen_row, say_if_cut, score_column, table, text_column, time_column
-from dashboards.words import plural, what
+from dashboards.tables import score_column, show_if_cut, show_selectable_table, show_table, text_column, time_column
+from dashboards.words import novelty_subject, plural
 
 DEFAULT_LANES = "host"
 SPELLED_OUT = 30  # open incidents as lines to click on, those of a storm behind one; more of them as a table
@@ -22,13 +22,13 @@ def page(view: View) -> None:
     by = st.segmented_control(
         "Lanes by", list(LANES), default=DEFAULT_LANES, required=True, key="lanes", bind="query-params"
     )
-    chrome.refreshed(view, part, view, by or DEFAULT_LANES)
+    chrome.show_refreshed(view, part, view, by or DEFAULT_LANES)
 
 
 def part(view: View, by: str) -> None:
     """Read and show."""
     midnight = chrome.now().astimezone(view.zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    found = chrome.known(
+    found = chrome.read_or_last(
         view,
         "overview",
         by,
@@ -40,7 +40,7 @@ def part(view: View, by: str) -> None:
 
 def show(found: Overview, view: View) -> None:
     """All that was read."""
-    if not chrome.fresh(view, found.newest, found.read) and not found.refused:
+    if not chrome.show_freshness(view, found.newest, found.read) and not found.refused:
         return
     with st.container(key="now"):  # on a phone the numbers come last of these
         with st.container(key="figures"):
@@ -105,7 +105,7 @@ def incident_table(
         "series": st.column_config.NumberColumn("series", width=60, help="Series that contribute, 20 at most."),
     }
     shown, place = Listing(rows, listing.total), f"{key} incidents {view.version}"
-    chosen = chosen_row(shown, config, place, "incidents", of_range=of_range)
+    chosen = show_selectable_table(shown, config, place, "incidents", of_range=of_range)
     if chosen is not None:
         view.open("incident", incident=chosen["id"])
 
@@ -124,7 +124,7 @@ def show_novelties(found: Overview, view: View) -> None:
     swim_lanes(found.novelties.rows, lanes.names, found.span, view.zone, lane).show()
     if not lanes.complete:
         st.caption(f"These are the {len(lanes.names)} {lane}s with the most surprising novelties; there are more.")
-    say_if_cut(found.novelties, "novelties, the most surprising ones")
+    show_if_cut(found.novelties, "novelties, the most surprising ones")
 
 
 def changes_since(found: Overview, view: View) -> str:
@@ -147,4 +147,4 @@ def show_changes(found: Overview, view: View) -> None:
         "reason": text_column("reason", 700),
         "score": score_column(),
     }
-    table(Listing(rows.assign(what=what(rows)), found.changes.total), config, "changes")
+    show_table(Listing(rows.assign(what=novelty_subject(rows)), found.changes.total), config, "changes")

@@ -14,7 +14,7 @@ from dashboards.chrome import View
 from dashboards.commands import CommandError
 from dashboards.queries.frames import Listing
 from dashboards.queries.pipeline import Refusals, refusals
-from dashboards.tables import count_column, table, text_column, time_column
+from dashboards.tables import count_column, show_table, text_column, time_column
 from dashboards.theme import Chart, nominal, quantity, scaled, time_axis, tooltip_time
 from dashboards.words import code, duration, plain, plural
 
@@ -34,15 +34,15 @@ QUARANTINE_HELP = "{records} in quarantine: whenever a job read one, it ended, s
 
 def page(view: View) -> None:
     """The whole page."""
-    chrome.refreshed(view, show_jobs, view)
-    chrome.refreshed(view, show_refusals, view)
+    chrome.show_refreshed(view, show_jobs, view)
+    chrome.show_refreshed(view, show_refusals, view)
     show_savepoints(view)
 
 
 def show_jobs(view: View) -> None:
     """Each job's newest facts."""
     st.subheader("Jobs")
-    found = jobs.report(view.version, view.zone)
+    found = jobs.report_jobs(view.version, view.zone)
     if found.others:
         run = ", ".join(f"{code(version)} at {plain(address)}" for address, version in found.others.items())
         st.caption(f"Other versions are run: {run}.")
@@ -105,20 +105,22 @@ def job_table(rows: pd.DataFrame) -> None:
         "dropped": count_column("dropped rows", 100, help="By the watermark. Anything but 0 stops the job."),
         "age": number("last progress (s ago)", format="%.0f"),
     }
-    table(Listing(rows, len(rows)), config)
+    show_table(Listing(rows, len(rows)), config)
 
 
 def show_refusals(view: View) -> None:
     """Records that were too late or could not be read."""
     st.subheader("Refused records")
-    found = chrome.known(view, "refused", "", lambda client: refusals(client, view.version, view.length, chrome.now()))
+    found = chrome.read_or_last(
+        view, "refused", "", lambda client: refusals(client, view.version, view.length, chrome.now())
+    )
     if found is not None:
         show(found, view)
 
 
 def show(found: Refusals, view: View) -> None:
     """All that was read."""
-    if not chrome.fresh(view, found.newest, found.read) and not found.reasons.total:
+    if not chrome.show_freshness(view, found.newest, found.read) and not found.reasons.total:
         return
     if not found.reasons.total:
         st.caption(f"No record was too late or unreadable in the last {view.words}.")
@@ -136,7 +138,7 @@ def show(found: Refusals, view: View) -> None:
         "source_position": text_column("from", help="Topic, partition and offset of the sample."),
         "sample": text_column("newest sample", "large"),
     }
-    table(Listing(reasons, len(reasons)), config)
+    show_table(Listing(reasons, len(reasons)), config)
     listed = int(reasons["count"].sum())
     if listed < found.reasons.total:
         st.caption(
@@ -183,7 +185,7 @@ def show_savepoints(view: View) -> None:
         "size": st.column_config.NumberColumn("size (MiB)", format="%.1f"),
         "problem": text_column("problem", "medium"),
     }
-    table(Listing(rows, len(rows)), config)
+    show_table(Listing(rows, len(rows)), config)
 
 
 @st.cache_data(show_spinner=False, ttl=30)

@@ -29,23 +29,25 @@ ITS_END = "its end"
 SECONDS = 60.0
 
 
-def form(view: View, of: Incident) -> None:
+def show_form(view: View, of: Incident) -> None:
     """Write rules when a button is pressed; their author is who has signed in. Two clicks: what, and for how long."""
     if not view.who.may(RESPONDER) or view.who.name is None:
         return
     left, right = st.columns(2)
     with left.popover("Mute this until …", icon=":material/notifications_off:", width="stretch"):
-        mute = chosen(f"mute {of.id}", "Until then what is strange here is not reported.", list(SPANS))
+        mute = chosen_span(f"mute {of.id}", "Until then what is strange here is not reported.", list(SPANS))
     with right.popover("This was maintenance", icon=":material/construction:", width="stretch"):
         ends = [ITS_END] if of.until is not None else []
-        work = chosen(f"maintenance {of.id}", "Its hosts were planned, from its start until then.", [*ends, *SPANS])
+        work = chosen_span(
+            f"maintenance {of.id}", "Its hosts were planned, from its start until then.", [*ends, *SPANS]
+        )
     for what, choice in (("mute", mute), ("maintenance", work)):
         if choice is not None:
             span, comment = choice
-            write(view, of, what, SPANS.get(span), comment)
+            write_rules(view, of, what, SPANS.get(span), comment)
 
 
-def chosen(key: str, caption: str, spans: list[str]) -> tuple[str, str] | None:
+def chosen_span(key: str, caption: str, spans: list[str]) -> tuple[str, str] | None:
     """Which of the times was pressed, and the comment; None where none was pressed."""
     with st.form(key, border=False, enter_to_submit=False):
         st.markdown(caption)
@@ -54,7 +56,7 @@ def chosen(key: str, caption: str, spans: list[str]) -> tuple[str, str] | None:
     return (pressed[0], comment.strip()) if pressed else None
 
 
-def write(view: View, of: Incident, what: str, span: timedelta | None, comment: str) -> None:
+def write_rules(view: View, of: Incident, what: str, span: timedelta | None, comment: str) -> None:
     """Append the rules and the answer, and say what became of them."""
     until = [] if span is None else [f"--until={(datetime.now(UTC) + span).isoformat(timespec='seconds')}"]
     texts = [f"--comment={comment}", f"--author={view.who.name}", f"--version={view.version}"]

@@ -13,14 +13,23 @@ from elasticsearch import Elasticsearch
 from dashboards import chrome, commands, links, log_curves
 from dashboards.chrome import View
 from dashboards.commands import NO_OPTIONS, CommandError
-from dashboards.identity import RESPONDER, wanted
+from dashboards.identity import RESPONDER, role_text
 from dashboards.model_plot import HOW_TO_READ, model_plot, score_plot
 from dashboards.queries.episodes import LASTING, judged_until, span_of
 from dashboards.queries.frames import Listing
 from dashboards.queries.search import Span
 from dashboards.queries.series import has_scores, matching, novelties_of, points
-from dashboards.tables import chosen_row, count_column, score_column, table, text_column, time_column
-from dashboards.words import code, expected, explained, local_text, measured, named, number, plain
+from dashboards.tables import count_column, score_column, show_selectable_table, show_table, text_column, time_column
+from dashboards.words import (
+    axis_title,
+    code,
+    expectation_text,
+    explanation_text,
+    local_text,
+    number,
+    plain,
+    series_text,
+)
 
 STATE_SECONDS = 120.0
 NO_POINTS = (
@@ -65,7 +74,7 @@ def show_matches(view: View, asked: str) -> None:
         span = span_of(judged_until(client, view.version), chrome.now(), view.length)
         return matching(client, view.version, asked, span)
 
-    found = chrome.known(view, "matches", asked, read)
+    found = chrome.read_or_last(view, "matches", asked, read)
     if found is not None:
         show_found(found, view, asked)
 
@@ -83,7 +92,7 @@ def show_found(found: Listing, view: View, asked: str) -> None:
         f"{'Series with these words' if asked else 'Novel series'} of the last {view.words}, the most surprising first; "
         "click one."
     )
-    rows = found.rows.assign(name=found.rows["series"].map(named))
+    rows = found.rows.assign(name=found.rows["series"].map(series_text))
     config = {
         "name": text_column("series (click to see)", "large"),
         "score": score_column("top score (nats)"),
@@ -91,29 +100,31 @@ def show_found(found: Listing, view: View, asked: str) -> None:
         "documents": count_column("documents", help="Windows scored, and novelties."),
         "series": text_column("full name", "medium"),
     }
-    chosen = chosen_row(Listing(rows, found.total), config, f"matches {view.version} {asked}", "series", hidden=())
+    chosen = show_selectable_table(
+        Listing(rows, found.total), config, f"matches {view.version} {asked}", "series", hidden=()
+    )
     if chosen is not None:
         view.open("series", series=str(chosen["series"]))
 
 
 def show_series(view: View, series: str) -> None:
     """One series."""
-    st.markdown(f"### {plain(named(series))}")
+    st.markdown(f"### {plain(series_text(series))}")
     st.caption(code(series))
-    chrome.refreshed(view, part, view, series)
+    chrome.show_refreshed(view, part, view, series)
     show_state(view, series)
 
 
 def part(view: View, series: str) -> None:
     """Read and show its curve and its novelties."""
-    found = chrome.known(view, "series", series, lambda client: read_series(client, view, series))
+    found = chrome.read_or_last(view, "series", series, lambda client: read_series(client, view, series))
     if found is not None:
         show(found, view, series)
 
 
 def show(found: SeriesPageData, view: View, series: str) -> None:
     """All that was read."""
-    if chrome.fresh(view, found.newest, found.read):
+    if chrome.show_freshness(view, found.newest, found.read):
         show_curve(found, view, series)
         show_novelties(found.novelties, view)
 
@@ -139,12 +150,12 @@ def show_curve(found: SeriesPageData, view: View, series: str) -> None:
     points = found.points
     if points is None and not found.has_scores:
         note, key = st.container(), f"seconds {series}"
-        points = log_curves.read(view, [series], found.span, found.span.end, key, note).get(series)
+        points = log_curves.read_curves(view, [series], found.span, found.span.end, key, note).get(series)
     elif points is None:
         st.info(NO_POINTS.format(words=view.words), icon=":material/info:")
     if points is not None:
         st.caption(HOW_TO_READ)
-        model_plot(points, found.span, view.zone, measured(series)).show("curve")
+        model_plot(points, found.span, view.zone, axis_title(series)).show("curve")
         st.caption("How surprising each window was; the dotted line is at one in a million.")
         score_plot(points, found.span, view.zone).show("scores")
     address = links.kibana("scores", found.span, links.any_of("novelty.series", [series]))
@@ -159,7 +170,7 @@ def show_novelties(novelties: Listing, view: View) -> None:
         st.caption(f"Nothing in the last {view.words}.")
         return
     rows = novelties.rows
-    how = [", ".join(filter(None, (expected(row), explained(row)))) for _, row in rows.iterrows()]
+    how = [", ".join(filter(None, (expectation_text(row), explanation_text(row)))) for _, row in rows.iterrows()]
     over = rows["status"].eq("close") | ~rows["kind"].isin(LASTING)
     until = rows["until"].fillna(rows["latest"]).where(over)
     config = {
@@ -170,7 +181,7 @@ def show_novelties(novelties: Listing, view: View) -> None:
         **({"how": text_column("how it knows", 430)} if any(how) else {}),
         "score": score_column(),
     }
-    table(Listing(rows.assign(until=until, how=how), novelties.total), config, "novelties", hidden=())
+    show_table(Listing(rows.assign(until=until, how=how), novelties.total), config, "novelties", hidden=())
 
 
 def show_state(view: View, series: str) -> None:
@@ -181,7 +192,7 @@ def show_state(view: View, series: str) -> None:
         "none runs here, it starts Spark to read the state, which takes longer."
     )
     if not view.who.may(RESPONDER):
-        st.caption(wanted(RESPONDER))
+        st.caption(role_text(RESPONDER))
         return
     if st.button("Ask the model", icon=":material/psychology:"):
         try:

@@ -15,7 +15,7 @@ import streamlit as st
 from dashboards.chrome import View
 from dashboards.queries.incident import Incident
 from dashboards.queries.labels import LabelDocument
-from dashboards.words import listed, local_text, one_line, plain
+from dashboards.words import join_names, local_text, one_line, plain
 
 MOST_NAMES = 8
 MOST_EPISODES = 1_000
@@ -35,7 +35,11 @@ def show(view: View, of: Incident, episodes: pd.DataFrame, labels: Mapping[str, 
             key=f"md {of.id}",
         )
         st.download_button(
-            "As JSON", as_json(of, episodes, labels), f"incident-{of.id}.json", "application/json", key=f"json {of.id}"
+            "As JSON",
+            incident_json(of, episodes, labels),
+            f"incident-{of.id}.json",
+            "application/json",
+            key=f"json {of.id}",
         )
 
 
@@ -51,8 +55,8 @@ def facts(of: Incident, zone: ZoneInfo) -> dict[str, str]:
     why = [one_line(f"{row['service'] or row['host']}: {row['why']}") for _, row in of.causes[:1].iterrows()]
     return {
         "What": f"{of.kind}: {one_line(of.reason)}",
-        "Where": named(of.hosts, of.about.get("affected"))
-        + (f"; services {named(of.services)}" if of.services else ""),
+        "Where": names_text(of.hosts, of.about.get("affected"))
+        + (f"; services {names_text(of.services)}" if of.services else ""),
         "Since": f"{local_text(of.since, zone)}, until {until}"
         if of.until is not None
         else f"{local_text(of.since, zone)}, {until}",
@@ -61,9 +65,9 @@ def facts(of: Incident, zone: ZoneInfo) -> dict[str, str]:
     }
 
 
-def named(names: tuple[str, ...], count: int | None = None) -> str:
+def names_text(names: tuple[str, ...], count: int | None = None) -> str:
     """The first names, and how many more there are of `count` in all."""
-    return listed(names, MOST_NAMES, count, one_line) or "-"
+    return join_names(names, MOST_NAMES, count, one_line) or "-"
 
 
 def summary(of: Incident, link: str, zone: ZoneInfo) -> str:
@@ -96,7 +100,7 @@ def markdown(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDoc
     return "\n".join(lines) + "\n"
 
 
-def as_json(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDocument | None]) -> str:
+def incident_json(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDocument | None]) -> str:
     """The incident as one object; times are ISO 8601 in UTC. `hosts` are the first ones of those that are `affected`."""
     own: dict[str, Any] = {
         name: getattr(of, name)
@@ -116,15 +120,15 @@ def as_json(of: Incident, episodes: pd.DataFrame, labels: Mapping[str, LabelDocu
     }
     own |= {
         "affected": of.about.get("affected"),
-        "causes": records(of.causes),
-        "series": records(of.contributions),
-        "episodes": records(episodes[:MOST_EPISODES]),
+        "causes": rows_as_objects(of.causes),
+        "series": rows_as_objects(of.contributions),
+        "episodes": rows_as_objects(episodes[:MOST_EPISODES]),
     }
     own["labels"] = {name: vars(label) for name, label in labels.items() if label is not None}
-    return json.dumps(own, indent=2, default=in_json, ensure_ascii=False, allow_nan=False)
+    return json.dumps(own, indent=2, default=json_value, ensure_ascii=False, allow_nan=False)
 
 
-def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def rows_as_objects(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as objects, without what is not known."""
     return [
         {str(name): value for name, value in row.items() if isinstance(value, list) or not pd.isna(value)}
@@ -132,7 +136,7 @@ def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def in_json(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """What JSON has no form for: a time, or a number of numpy."""
     if isinstance(value, datetime):
         return value.isoformat()

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.queries.frames import Listing
-from dashboards.words import JOINER, one_line, with_texts
+from dashboards.words import JOINER, map_texts, one_line
 from models.core.formulas import as_text
 
 SCORE_HELP = "Surprise in nats, -ln of the probability: 13.8 is one in a million."
@@ -19,23 +19,25 @@ MISSING = ""
 TIME_FORMAT = "MM-DD HH:mm:ss"
 
 
-def table(listing: Listing, config: Mapping[str, Any], things: str = "rows", *, hidden: Sequence[str] = HIDDEN) -> None:
+def show_table(
+    listing: Listing, config: Mapping[str, Any], things: str = "rows", *, hidden: Sequence[str] = HIDDEN
+) -> None:
     """Rows as a table with the columns of `config`, in its order; with a note if not all are listed.
 
     Columns that are `hidden` are shown by whoever asks the table's toolbar for them.
     """
     st.dataframe(
-        cells(listing.rows[list(config)]),
+        visible_cells(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
         width="stretch",
         placeholder=MISSING,
     )
-    say_if_cut(listing, things)
+    show_if_cut(listing, things)
 
 
-def chosen_row(
+def show_selectable_table(
     listing: Listing,
     config: Mapping[str, Any],
     key: str,
@@ -44,7 +46,7 @@ def chosen_row(
     hidden: Sequence[str] = HIDDEN,
     of_range: bool = True,
 ) -> Any:
-    """As `table`; returns the row whose cell was clicked, None before that. `of_range` as for `say_if_cut`.
+    """As `show_table`; returns the row whose cell was clicked, None before that. `of_range` as for `show_if_cut`.
 
     A click is the position of a row in what the browser shows: in the rows that were drawn last, not in those that are read by the time of it.
     """
@@ -54,7 +56,7 @@ def chosen_row(
         st.session_state[clicked_in] = st.session_state[drawn]
 
     event = st.dataframe(
-        cells(listing.rows[list(config)]),
+        visible_cells(listing.rows[list(config)]),
         column_order=[name for name in config if name not in hidden],
         hide_index=True,
         column_config=dict(config),
@@ -64,7 +66,7 @@ def chosen_row(
         on_select=clicked,
         selection_mode="single-cell",
     )
-    say_if_cut(listing, things, of_range=of_range)
+    show_if_cut(listing, things, of_range=of_range)
     st.session_state[drawn] = listing.rows
     # What is selected stays so: only a click that is new leads anywhere.
     rows = st.session_state.pop(clicked_in, None)
@@ -72,19 +74,19 @@ def chosen_row(
     return rows.iloc[chosen[0][0]] if rows is not None and chosen and chosen[0][0] < len(rows) else None
 
 
-def cells(rows: pd.DataFrame) -> pd.DataFrame:
+def visible_cells(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows as a table shows them, and as its toolbar writes them as CSV."""
-    return with_texts(rows, cell_of)
+    return map_texts(rows, visible_cell)
 
 
-def cell_of(value: Any) -> Any:
+def visible_cell(value: Any) -> Any:
     """A text, or each of a list, in one line, whose characters are all seen but one before what a spreadsheet would take for a formula."""
     if isinstance(value, list):
-        return [cell_of(one) for one in value]
+        return [visible_cell(one) for one in value]
     return as_text(one_line(value), JOINER) if isinstance(value, str) else value
 
 
-def say_if_cut(listing: Listing, things: str, *, of_range: bool = True) -> None:
+def show_if_cut(listing: Listing, things: str, *, of_range: bool = True) -> None:
     """A sentence where there is more than is shown. `of_range`: in a shorter range there would be less."""
     if listing.total > len(listing.rows):
         advice = " Choose a shorter range." if of_range else ""

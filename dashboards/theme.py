@@ -16,7 +16,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards.queries.search import Span
-from dashboards.words import plain, seen, with_texts
+from dashboards.words import make_visible, map_texts, plain
 from models.records.records import CRITICAL, INFO, MAJOR, MINOR
 
 Spec = dict[str, Any]
@@ -49,7 +49,9 @@ class Chart:
 
     def show(self, key: str | None = None) -> None:
         """Put it on the page, as wide as there is room."""
-        st.vega_lite_chart(with_texts(self.rows, seen), {**QUICK, **seen(self.spec)}, width="stretch", key=key)
+        st.vega_lite_chart(
+            map_texts(self.rows, make_visible), {**QUICK, **make_visible(self.spec)}, width="stretch", key=key
+        )
 
 
 def badge(kind: str) -> str:

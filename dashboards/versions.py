@@ -11,15 +11,15 @@ import streamlit as st
 from dashboards import chrome, commands
 from dashboards.chrome import View
 from dashboards.commands import CommandError
-from dashboards.identity import OPERATOR, Identity, wanted
-from dashboards.judging import Judgement, judged
+from dashboards.identity import OPERATOR, Identity, role_text
+from dashboards.judging import Judgement, judge_version
 from dashboards.queries.frames import Listing
 from dashboards.queries.labels import LabelDocument
 from dashboards.queries.search import Span
 from dashboards.queries.versions import Comparison, compare, labelled
-from dashboards.tables import chosen_row, score_column, text_column, time_column
+from dashboards.tables import score_column, show_selectable_table, text_column, time_column
 from dashboards.theme import LEFT, RIGHT, Chart, nominal, quantity, scaled, time_axis, tooltip_time
-from dashboards.words import code, local_text, plain, what
+from dashboards.words import code, local_text, novelty_subject, plain
 
 SHOWN = 200
 PIXELS = 200  # of a chart, axes and legend included
@@ -40,13 +40,13 @@ def page(view: View) -> None:
         )
     else:
         other = st.selectbox("Compare with", others, key="with", bind="query-params", width=300)
-        chrome.refreshed(view, part, view, other)
+        chrome.show_refreshed(view, part, view, other)
     show_serving(view)
 
 
 def part(view: View, other: str) -> None:
     """Read and show the differences."""
-    found = chrome.known(
+    found = chrome.read_or_last(
         view, "versions", other, lambda client: compare(client, view.version, other, view.length, chrome.now())
     )
     if found is not None:
@@ -125,8 +125,8 @@ def show_only(found: Comparison, view: View) -> None:
             "reason": text_column("reason (click to see its series)", 750),
             "score": score_column(),
         }
-        shown = rows[:SHOWN].assign(what=what(rows[:SHOWN]))
-        chosen = chosen_row(Listing(shown, len(rows)), config, f"only {name}", "novelties")
+        shown = rows[:SHOWN].assign(what=novelty_subject(rows[:SHOWN]))
+        chosen = show_selectable_table(Listing(shown, len(rows)), config, f"only {name}", "novelties")
         if chosen is not None:
             view.open("series", series=str(chosen["series"]))
 
@@ -135,7 +135,7 @@ def show_labels(view: View, other: str, span: Span) -> None:
     """How each version does on the incidents of the span that people labelled."""
     st.subheader("By people's labels")
     names = (view.version, other)
-    found = chrome.known(view, "labels", other, lambda client: labelled(client, names, span))
+    found = chrome.read_or_last(view, "labels", other, lambda client: labelled(client, names, span))
     if found is None:
         return
     if found.after is not None:
@@ -149,7 +149,7 @@ def show_labels(view: View, other: str, span: Span) -> None:
         since = f"of the last {view.words}" if found.after is None else "of this time"
         st.caption(f"No incident {since} has a label: give them on the page Incident.")
         return
-    rows = [judged_row(name, found.labels.values(), found.incidents[name]) for name in names]
+    rows = [label_row(name, found.labels.values(), found.incidents[name]) for name in names]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     st.caption(
         f"Of the {len(found.labels):,} incidents of this time with a label. A version has one of them when an incident of it shares "
@@ -157,9 +157,9 @@ def show_labels(view: View, other: str, span: Span) -> None:
     )
 
 
-def judged_row(version: str, labels: Collection[LabelDocument], incidents: pd.DataFrame) -> dict[str, Any]:
+def label_row(version: str, labels: Collection[LabelDocument], incidents: pd.DataFrame) -> dict[str, Any]:
     """A version's row."""
-    result: Judgement = judged(labels, incidents)
+    result: Judgement = judge_version(labels, incidents)
     return {
         "version": version,
         "true ones found": f"{result.found} of {result.worth_knowing}",
@@ -179,32 +179,32 @@ def show_serving(view: View) -> None:
         "up, which can take minutes; what it says is shown here, and nothing has changed until it has caught up."
     )
     if not view.who.may(OPERATOR):
-        st.caption(wanted(OPERATOR))
+        st.caption(role_text(OPERATOR))
         show_work()
         return
     promote, back = st.columns(2)
     busy = commands.command_runner().is_busy
     if promote.button(f"Promote {plain(view.version)} …", icon=":material/upgrade:", disabled=busy):
-        ask(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
+        open_dialog(f"Let version {view.version} serve", ["replay", "promote", view.version], view.who)
     if back.button("Roll back …", icon=":material/undo:", disabled=busy):
-        ask("Let the version before serve again", ROLLBACK, view.who)
+        open_dialog("Let the version before serve again", ROLLBACK, view.who)
     show_work()
 
 
-def ask(title: str, arguments: list[str], who: Identity) -> None:
+def open_dialog(title: str, arguments: list[str], who: Identity) -> None:
     """Open the dialog, for which the plan is made anew."""
     st.session_state.pop(PLAN, None)
-    confirm(title, arguments, who)
+    show_dialog(title, arguments, who)
 
 
 @st.dialog("Are you sure?", width="medium")
-def confirm(title: str, arguments: list[str], who: Identity) -> None:
+def show_dialog(title: str, arguments: list[str], who: Identity) -> None:
     """Show what would be done, and do that after a confirmation.
 
     The click runs this once more, and by then another version may serve: the plan is that of the run before, which was shown.
     """
     head = st.empty()
-    head.markdown(titled(title, arguments))
+    head.markdown(command_title(title, arguments))
     try:
         if PLAN not in st.session_state:
             with st.spinner("Looking what would be done …"):
@@ -213,9 +213,9 @@ def confirm(title: str, arguments: list[str], who: Identity) -> None:
         st.error(plain(error), icon=":material/block:")
         return
     plan: dict[str, Any] = st.session_state[PLAN]
-    command = as_planned(arguments, plan)
-    head.markdown(titled(title, command))
-    st.markdown(in_words(plan))
+    command = planned_command(arguments, plan)
+    head.markdown(command_title(title, command))
+    st.markdown(plan_text(plan))
     if plan["already"]:
         return
     if st.button("Yes, do it", type="primary", icon=":material/check:"):
@@ -227,30 +227,30 @@ def confirm(title: str, arguments: list[str], who: Identity) -> None:
         st.rerun()
 
 
-def titled(title: str, arguments: list[str]) -> str:
-    """What is asked, and the command that does it."""
+def command_title(title: str, arguments: list[str]) -> str:
+    """The title of the dialog with the command that it runs."""
     return f"**{plain(title)}**: {code('kappa ' + ' '.join(arguments))}"
 
 
-def as_planned(arguments: list[str], plan: dict[str, Any]) -> list[str]:
-    """The command that does what was shown: a rollback without a version goes back from whatever serves when it runs."""
+def planned_command(arguments: list[str], plan: dict[str, Any]) -> list[str]:
+    """The command that does what the plan says. A rollback names its version, which would otherwise depend on the version that serves by then."""
     return [*arguments, f"--to={plan['version']}"] if arguments == ROLLBACK else arguments
 
 
-def in_words(plan: dict[str, Any]) -> str:
-    """What would be done, for people."""
+def plan_text(plan: dict[str, Any]) -> str:
+    """The plan of a promotion as text."""
     version, other = plan["version"], plan["previous"]
     if plan["already"]:
         return f"Version {code(version)} serves already."
     runs = "its jobs run" if plan["previous_running"] else "nobody runs its jobs"
     return (
         f"Version {code(version)} would take over from {code(other)} ({runs}). It has results after {plain(plan['covers_from_time'])} "
-        f"and is {indexed(plan, 'reached')}; {code(other)} is {indexed(plan, 'previous_reached')}."
+        f"and is {indexed_text(plan, 'reached')}; {code(other)} is {indexed_text(plan, 'previous_reached')}."
     )
 
 
-def indexed(plan: dict[str, Any], which: str) -> str:
-    """How far results are in the search: `reached` or `previous_reached`."""
+def indexed_text(plan: dict[str, Any], which: str) -> str:
+    """Up to which time a version is indexed. `which` is `reached` or `previous_reached`."""
     return "not indexed yet" if plan[which] is None else f"indexed up to {plain(plan[f'{which}_time'])}"
 
 

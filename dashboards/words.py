@@ -20,7 +20,7 @@ Row = Mapping[str, Any] | pd.Series
 
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S %Z"
 UNITS = (("days", 86_400), ("h", 3_600), ("min", 60))
-# Text about a novelty besides its reason: see `explained`.
+# Text about a novelty besides its reason: see `explanation_text`.
 SURE = 0.5
 MANY = 1.5  # a day: from here on people count per day
 DAYS_A_YEAR, MOST_YEARS = 365.25, 10_000
@@ -31,7 +31,7 @@ ADDRESS = re.compile(r"(:(?=//)|:(?=[a-z+-][\w+-]*:)|www(?=\.)|.(?=@))", re.IGNO
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
-def in_words(age: timedelta) -> str:
+def age_text(age: timedelta) -> str:
     """An age in the largest unit that fits."""
     seconds = age.total_seconds()
     return f"{duration(age)} old" if seconds >= 0 else f"{-seconds:.0f} s ahead of this machine's clock"
@@ -94,19 +94,19 @@ def one_line(text: Any) -> str:
     return found if len(found) <= MOST_TEXT else f"{found[:MOST_TEXT]} …"
 
 
-def seen(value: Any) -> Any:
-    """A value whose texts, in lists and objects too, are each in one line and without characters that are not seen."""
+def make_visible(value: Any) -> Any:
+    """A value whose texts, also in lists and objects, are one line each, without invisible characters."""
     match value:
         case str():
             return one_line(value)
         case list():
-            return [seen(one) for one in value]
+            return [make_visible(one) for one in value]
         case dict():
-            return {name: seen(one) for name, one in value.items()}
+            return {name: make_visible(one) for name, one in value.items()}
     return value
 
 
-def with_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+def map_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
     """Rows whose columns of texts, or of lists of them, are changed value by value."""
     texts = rows.select_dtypes(["object", "string"])
     return rows.assign(**{str(name): texts[name].map(change) for name in texts})
@@ -117,19 +117,19 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 or thing.endswith('series') else 's'}"
 
 
-def some(names: list[str] | tuple[str, ...], most: int = 3, count: float | None = None) -> str:
+def first_names(names: list[str] | tuple[str, ...], most: int = 3, count: float | None = None) -> str:
     """The first names, and how many more there are of `count` in all, for where Markdown is read."""
-    return listed(names, most, count, plain)
+    return join_names(names, most, count, plain)
 
 
-def listed(names: Sequence[str], most: int, count: float | None, shown: Callable[[Any], str]) -> str:
-    """The same for any place, for which `shown` makes a name fit. Without a count, or with too small a one, the names are all."""
+def join_names(names: Sequence[str], most: int, count: float | None, shown: Callable[[Any], str]) -> str:
+    """As `first_names`, with names formatted by `shown`. Without `count`, or with one below their number, the names are all there are."""
     first, known = names[:most], len(names) if count is None or pd.isna(count) else max(len(names), int(count))
     more = f" and {known - len(first):,} more" if 0 < len(first) < known else ""
     return ", ".join(map(shown, first)) + more
 
 
-def named(series: str) -> str:
+def series_text(series: str) -> str:
     """A series' name for people: what it measures, then where."""
     try:
         parts = parse(series)
@@ -143,8 +143,8 @@ def named(series: str) -> str:
     return f"{parts.metric or f'whole {parts.kind}'} · {where}"
 
 
-def located(series: str) -> str:
-    """Where lines are written, and of which level; a series' name where it is none."""
+def log_location(series: str) -> str:
+    """Where log lines are written, and of which level; the name itself if it is not that of a series of log lines."""
     try:
         parts = parse(series)
     except ValueError:
@@ -152,7 +152,7 @@ def located(series: str) -> str:
     return " · ".join(part for part in (parts.host, parts.service, parts.level) if part)
 
 
-def measured(series: str) -> str:
+def axis_title(series: str) -> str:
     """The title of the value's axis: what it is, with its unit where that is known."""
     kind, _, rest = series.partition("/")
     if kind in ("logs", "template"):
@@ -163,7 +163,7 @@ def measured(series: str) -> str:
         return rest
 
 
-def what(novelties: pd.DataFrame) -> pd.Series[str]:
+def novelty_subject(novelties: pd.DataFrame) -> pd.Series[str]:
     """What a novelty is about: a metric, a template, lines of a level; else a whole service or host."""
     lines = novelties["level"].dropna() + " lines"
     whole = "whole " + novelties["series"].str.partition("/")[0]
@@ -176,8 +176,8 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else "under 1%"
 
 
-def expected(row: Row) -> str:
-    """Observed and normal values as far as its reason does not say them; empty if the novelty is not about a number."""
+def expectation_text(row: Row) -> str:
+    """Observed and expected values, unless its reason has them already; empty if the novelty is not about a number."""
     if row.get("value") is None or pd.isna(row["value"]):
         return ""
     unit = row.get("unit")
@@ -193,7 +193,7 @@ def expected(row: Row) -> str:
     return ", ".join(phrases)
 
 
-def explained(row: Row) -> str:
+def explanation_text(row: Row) -> str:
     """Before and after where its reason does not say them, the part of the model that found it, its certainty, and whether it is provisional.
 
     Empty where the document does not say.
@@ -213,7 +213,7 @@ def explained(row: Row) -> str:
     return ", ".join(phrases)
 
 
-def how_often(per_day: float) -> str:
+def frequency_text(per_day: float) -> str:
     """A number of events a day as people say it: several a day, or one in so many days, months or years."""
     if per_day >= MANY:
         return f"{per_day:.2g} a day"
@@ -226,7 +226,7 @@ def how_often(per_day: float) -> str:
     return "one a day"
 
 
-def scoped(about: Mapping[str, Any]) -> str:
+def scope_text(about: Mapping[str, Any]) -> str:
     """The scope of an incident, and how often chance causes one like it; empty if its document lacks them."""
     phrases = []
     if about.get("scope") == "fleet" and about.get("population"):
@@ -237,5 +237,5 @@ def scoped(about: Mapping[str, Any]) -> str:
         phrases.append(plural(int(about["affected"]), "host"))
     per_day = about.get("false_alarms_per_day")
     if per_day is not None:
-        phrases.append(f"chance makes {how_often(float(per_day))} in the whole fleet")
+        phrases.append(f"chance makes {frequency_text(float(per_day))} in the whole fleet")
     return " · ".join(phrases)

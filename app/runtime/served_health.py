@@ -12,7 +12,7 @@ import structlog
 from app.core.ports import asked_at
 from app.core.settings import Settings
 from app.runtime.state_server import address_of
-from dashboards.bounded_get import get
+from dashboards.bounded_get import get_bounded
 from models.records.records import JOBS
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ def own_answers(settings: Settings) -> list[Mapping[str, Any]]:
 def health_at(address: str) -> Mapping[str, Any] | None:
     """What the process at an address says of its jobs; None where nobody answers, or something else does."""
     try:
-        _, body = get(f"{address}/healthz", HTTP_SECONDS, MOST_BYTES)
+        _, body = get_bounded(f"{address}/healthz", HTTP_SECONDS, MOST_BYTES)
     except (OSError, http.client.HTTPException) as error:
         log.debug("no health", address=address, error=repr(error))
         return None

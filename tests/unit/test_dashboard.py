@@ -23,7 +23,7 @@ from dashboards.queries import Connection, QueryError, judged_until, span_of
 from dashboards.queries.early import EarlySummary
 from dashboards.queries.episodes import FRESH
 from dashboards.queries.incident import of_document
-from dashboards.words import clock, how_often, in_words, plural, some
+from dashboards.words import age_text, clock, first_names, frequency_text, plural
 
 PAGE = Path(__file__).parents[2] / "dashboards" / "navigation.py"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -274,7 +274,7 @@ def test_secrets_are_in_no_repr() -> None:
     [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7_199, "120 min"), (7_200, "2 h"), (172_800, "2 days")],
 )
 def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
-    assert in_words(timedelta(seconds=seconds)) == f"{words} old"
+    assert age_text(timedelta(seconds=seconds)) == f"{words} old"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_age_is_in_the_largest_unit_that_fits(seconds: int, words: str) -> None:
     ],
 )
 def test_how_often_chance_makes_something_is_said_in_days_months_and_years(per_day: float, words: str) -> None:
-    assert how_often(per_day) == words
+    assert frequency_text(per_day) == words
 
 
 def test_things_are_counted_in_words() -> None:
@@ -303,20 +303,20 @@ def test_things_are_counted_in_words() -> None:
 
 def test_an_early_alarm_shows_on_which_side_of_its_bound_the_value_is() -> None:
     row = {"series": "gauge/vm-1/web/memory", "value": 2.00001e9, "upper": 2e9, "lower": float("nan"), "template": None}
-    assert early_alarms.seen(row) == "memory · vm-1 · web: 2.00001G, above 2G"
+    assert early_alarms.crossing_text(row) == "memory · vm-1 · web: 2.00001G, above 2G"
     below = row | {"upper": float("nan"), "lower": 35.3e9}
-    assert early_alarms.seen(below) == "memory · vm-1 · web: 2G, below 35.3G"
+    assert early_alarms.crossing_text(below) == "memory · vm-1 · web: 2G, below 35.3G"
 
 
 def test_hosts_that_an_incident_does_not_name_are_counted() -> None:
     names = ("a", "b", "c", "d")
     counts = (None, float("nan"), 2, 2_000)
-    assert [some(names, count=n) for n in counts] == [*["a, b, c and 1 more"] * 3, "a, b, c and 1,997 more"]
-    assert (some(names, 8), some((), count=5)) == ("a, b, c, d", "")
+    assert [first_names(names, count=n) for n in counts] == [*["a, b, c and 1 more"] * 3, "a, b, c and 1,997 more"]
+    assert (first_names(names, 8), first_names((), count=5)) == ("a, b, c, d", "")
 
 
 def test_clock_behind_the_events_is_said() -> None:
-    assert in_words(-timedelta(seconds=40)) == "40 s ahead of this machine's clock"
+    assert age_text(-timedelta(seconds=40)) == "40 s ahead of this machine's clock"
 
 
 def test_pages_ask_for_nothing_that_the_key_for_pages_may_not() -> None:

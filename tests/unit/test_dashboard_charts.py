@@ -17,7 +17,7 @@ from dashboards.queries import NOVELTY, Span
 from dashboards.queries.frames import frame_of
 from dashboards.queries.series import POINT
 from dashboards.theme import EXPECTED, KIND_STYLES, LEFT, OBSERVED, RIGHT, SURPRISE, Chart
-from dashboards.words import expected, explained, percent
+from dashboards.words import expectation_text, explanation_text, percent
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = Span(NOON - timedelta(hours=1), NOON)
@@ -175,13 +175,13 @@ def test_tooltip_of_a_score_says_when_and_how_much() -> None:
 def test_what_a_reason_says_of_values_is_not_said_again() -> None:
     row = {"reason": "cpu 9.13, expected 3 to 6%: an unusual level", "value": 9.134, "typical": 4.0, "unit": "%"}
     of = row | {"lower": 3.0, "upper": 6.0}
-    assert expected(of) == "typically 4%"
-    assert expected(of | {"reason": "an unusual spread"}) == "seen 9.13%, expected 3 to 6%, typically 4%"
-    assert expected(of | {"typical": float("nan")}) == ""
-    assert expected(row) == ""
+    assert expectation_text(of) == "typically 4%"
+    assert expectation_text(of | {"reason": "an unusual spread"}) == "seen 9.13%, expected 3 to 6%, typically 4%"
+    assert expectation_text(of | {"typical": float("nan")}) == ""
+    assert expectation_text(row) == ""
     change = of | {"reason": "cpu new level 9.13%, was 4% (3 to 6%)", "before": 4.0, "after": 9.134, "part": "level"}
-    assert (expected(change), explained(change)) == ("", "found by: level")
-    assert explained(change | {"reason": "cpu"}) == "was 4%, is 9.13% now, found by: level"
+    assert (expectation_text(change), explanation_text(change)) == ("", "found by: level")
+    assert explanation_text(change | {"reason": "cpu"}) == "was 4%, is 9.13% now, found by: level"
 
 
 @pytest.mark.parametrize(

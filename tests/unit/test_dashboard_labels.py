@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboards.chrome import View
-from dashboards.judging import Judgement, judged
-from dashboards.labelling import SAYS, in_words
+from dashboards.judging import Judgement, judge_version
+from dashboards.labelling import SAYS, label_text
 from dashboards.queries import INCIDENT
 from dashboards.queries.frames import frame_of
 from dashboards.queries.labels import LabelDocument, of_document
@@ -42,7 +42,7 @@ def form(label: str | None, comment: str = "") -> AppTest:
         none = frame_of([], CONTRIBUTION)
         who = Identity("Ada", "responder")
         of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
-        labelling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, who), of)
+        labelling.show_form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, who), of)
 
     test = AppTest.from_function(script, default_timeout=60).run()
     if label is not None:
@@ -100,7 +100,7 @@ def test_whoever_acknowledges_is_answered_until_it_is_on_the_page(called: Path) 
         of = Incident("0123", "trial", noon, None, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
         label = LabelDocument("0123", "acknowledged", noon, author=author) if author else None
         view = View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", "responder"))
-        acknowledging.button(view, of, label)
+        acknowledging.show_button(view, of, label)
 
     test = AppTest.from_function(script, default_timeout=60, args=("",)).run()
     test.button[0].click().run()
@@ -132,9 +132,9 @@ def test_pages_that_cannot_call_commands_say_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_label_is_said_in_words_at_the_time_of_the_reader() -> None:
     given_at = LabelDocument("0123", "false-alarm", NOON, comment="the *backup*", author="Ada")
-    assert "**False alarm: nothing was wrong or new**, says Ada" in in_words(given_at, VIEW)
-    assert in_words(given_at, VIEW).endswith(r"13:00: the \*backup\*")
-    assert "says somebody" in in_words(LabelDocument("0123", "true", NOON), VIEW)
+    assert "**False alarm: nothing was wrong or new**, says Ada" in label_text(given_at, VIEW)
+    assert label_text(given_at, VIEW).endswith(r"13:00: the \*backup\*")
+    assert "says somebody" in label_text(LabelDocument("0123", "true", NOON), VIEW)
 
 
 def test_document_of_a_label_may_lack_what_is_for_people() -> None:
@@ -179,7 +179,7 @@ def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
         ],
         INCIDENT,
     )
-    found = judged(
+    found = judge_version(
         [
             given_at("true"),
             given_at("expected-change", host="vm-2"),
@@ -195,7 +195,7 @@ def test_version_is_judged_by_host_and_time_or_the_incident_itself() -> None:
 
 
 def test_nothing_labelled_is_no_recall() -> None:
-    assert judged([], frame_of([], INCIDENT)).recall is None
+    assert judge_version([], frame_of([], INCIDENT)).recall is None
 
 
 def test_every_label_is_explained() -> None:

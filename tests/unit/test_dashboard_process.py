@@ -96,7 +96,7 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
     with HealthServer(health, "127.0.0.1", 0) as server:
         addresses = [server.address, "http://127.0.0.1:1"]
         monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps(addresses))
-        found = jobs.report("live")
+        found = jobs.report_jobs("live")
     assert list(found.jobs) == ["extract", "index"]
     assert (found.jobs["index"]["rows"], found.jobs["index"]["batch_seconds"]) == (7, 0.5)
     assert list(found.silent) == ["http://127.0.0.1:1"]
@@ -142,7 +142,7 @@ def test_jobs_are_those_of_the_version_and_who_runs_another_one_is_named(monkeyp
         served("v2", "detect", healthy=False) as third,
     ):
         monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([first, second, third]))
-        live, candidate, nobodys = (jobs.report(version) for version in ("live", "v2", "old"))
+        live, candidate, nobodys = (jobs.report_jobs(version) for version in ("live", "v2", "old"))
     assert {name: facts["healthy"] for name, facts in live.jobs.items()} == {"detect": True, "index": True}
     assert live.others == {third: "v2"}
     assert {name: facts["healthy"] for name, facts in candidate.jobs.items()} == {"detect": False}
@@ -154,7 +154,7 @@ def test_jobs_are_those_of_the_version_and_who_runs_another_one_is_named(monkeyp
 def test_a_process_of_an_older_release_is_taken_for_one_of_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     with served(None, "detect") as address:
         monkeypatch.setenv("KAPPA_DASHBOARD_JOBS", json.dumps([address]))
-        found = jobs.report("v2")
+        found = jobs.report_jobs("v2")
     assert (list(found.jobs), dict(found.others)) == (["detect"], {})
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.queries.series import contains, words_of
-from dashboards.words import named
+from dashboards.words import series_text
 from models.core.series import Series, build, parse
 
 
@@ -35,7 +35,7 @@ def test_a_name_is_found_as_it_is_shown_and_as_it_is_stored(word: str) -> None:
 
 def test_the_name_of_a_metric_is_found_as_pages_show_it() -> None:
     name = build(Series("gauge", "vm-1", "web", metric="disk{mount=/var}"))
-    assert "·" in named(name) and all(finds(word, name) for word in words_of(named(name)))
+    assert "·" in series_text(name) and all(finds(word, name) for word in words_of(series_text(name)))
 
 
 @given(st.text("ab/%*?[]\\", min_size=1, max_size=6), st.text("ab/%*?[]\\", max_size=4))

@@ -71,7 +71,7 @@ def dialog(*arguments: str) -> AppTest:
         from dashboards import versions
         from dashboards.identity import Identity
 
-        versions.confirm("Change over", arguments, Identity("Ada", "operator"))
+        versions.show_dialog("Change over", arguments, Identity("Ada", "operator"))
         versions.show_work()
 
     test = AppTest.from_function(script, default_timeout=60, args=(list(arguments),)).run()
@@ -121,7 +121,7 @@ def test_a_plan_is_made_anew_whenever_the_dialog_is_opened(deployment: Deploymen
         from dashboards import versions
         from dashboards.identity import Identity
 
-        versions.ask("Change over", ["replay", "rollback"], Identity("Ada", "operator"))
+        versions.open_dialog("Change over", ["replay", "rollback"], Identity("Ada", "operator"))
 
     test = AppTest.from_function(script, default_timeout=60).run()
     assert "`live` would take over from `v2`" in as_read(test.markdown[1].value)
@@ -209,7 +209,7 @@ def test_a_part_that_is_read_again_has_all_of_the_page_go_over(followed: Setting
         from app.versions import serving
         from dashboards import chrome
 
-        named = chrome.named_version()
+        named = chrome.requested_version()
         if named == "live":  # promoted between the page and its part
             serving.write(Path(home), serving.read(Path(home)).then("v2", 1_000))
         view = chrome.View(named, [named], "1h", ZoneInfo("UTC"), 5)
@@ -217,7 +217,7 @@ def test_a_part_that_is_read_again_has_all_of_the_page_go_over(followed: Setting
         def part() -> None:
             st.text(f"a part of {named}")
 
-        chrome.refreshed(view, part)
+        chrome.show_refreshed(view, part)
 
     test = AppTest.from_function(script, default_timeout=60, args=(str(followed.home),)).run()
     assert not test.exception

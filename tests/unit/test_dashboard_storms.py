@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from support.markdown import HOSTILE, as_read
 
 from dashboards import open_incidents, runbook, sharing, storms, tables
-from dashboards.acknowledging import briefly
+from dashboards.acknowledging import short_status_text
 from dashboards.chrome import View
 from dashboards.queries.frames import Listing, frame_of
 from dashboards.queries.incident import CAUSE, CONTRIBUTION, Incident
@@ -72,9 +72,9 @@ def test_what_somebody_labelled_is_not_said_to_wait_for_somebody() -> None:
         "true": "worth knowing",
     }.items():
         judged = LabelDocument("b", label, NOON, author="Bob")
-        assert briefly(Answers(judged=judged)) == f"Bob: {words}"
-        assert briefly(Answers(has, judged)) == f"Ada has it · Bob: {words}"
-    assert briefly(Answers()) == "nobody has it"
+        assert short_status_text(Answers(judged=judged)) == f"Bob: {words}"
+        assert short_status_text(Answers(has, judged)) == f"Ada has it · Bob: {words}"
+    assert short_status_text(Answers()) == "nobody has it"
 
 
 def incident(text: str = "cpu 99") -> Incident:
@@ -105,7 +105,7 @@ def test_files_hold_hostile_text_as_text(text: str) -> None:
     assert "](http" not in found
     assert sum(line.startswith("# ") for line in found.splitlines()) == 1
     assert len(sharing.summary(incident(text), "http://x", VIENNA).splitlines()) == 6
-    own = json.loads(sharing.as_json(incident(text), EPISODES, SAID))
+    own = json.loads(sharing.incident_json(incident(text), EPISODES, SAID))
     assert (own["reason"], own["since"], own["labels"]["acknowledged"]["author"]) == (text, NOON.isoformat(), "Ada")
     assert own["episodes"] == [{"since": NOON.isoformat(), "kind": "anomaly", "reason": HARM}]
     assert as_read(found).startswith("# Incident 3f2a")
@@ -114,7 +114,7 @@ def test_files_hold_hostile_text_as_text(text: str) -> None:
 def test_what_is_shared_says_how_many_hosts_it_is_about() -> None:
     of = replace(incident("vm-1"), about={"affected": 2_000})
     assert "Where: vm-1 and 1,999 more; services web" in sharing.summary(of, "http://x", VIENNA)
-    assert json.loads(sharing.as_json(of, EPISODES, SAID))["affected"] == 2_000
+    assert json.loads(sharing.incident_json(of, EPISODES, SAID))["affected"] == 2_000
 
 
 def test_names_in_the_address_of_a_runbook_are_quoted() -> None:
@@ -141,12 +141,12 @@ def test_no_text_of_a_table_is_a_formula_for_a_spreadsheet() -> None:
         [{"since": NOON, "reason": text, "hosts": [text], "value": -1.5, "n": 3} for text in ("=cmd", "a=b", "-")],
         ("since", "reason", "hosts", "value", "n"),
     )
-    found = tables.cells(rows)
+    found = tables.visible_cells(rows)
     assert list(found["reason"]) == [f"{JOINER}=cmd", "a=b", f"{JOINER}-"]
     assert list(found["hosts"]) == [[one] for one in found["reason"]]
     assert rows["reason"].iloc[0] == "=cmd", "what a click leads to is as it was"
     assert all(found[name].equals(rows[name]) for name in ("since", "value", "n"))
-    assert list(tables.cells(rows[:0]).columns) == list(rows.columns)
+    assert list(tables.visible_cells(rows[:0]).columns) == list(rows.columns)
 
 
 def test_a_click_is_about_what_was_drawn_though_other_rows_are_read_by_then() -> None:
@@ -155,11 +155,11 @@ def test_a_click_is_about_what_was_drawn_though_other_rows_are_read_by_then() ->
         import streamlit as st
 
         from dashboards.queries.frames import Listing
-        from dashboards.tables import chosen_row, text_column
+        from dashboards.tables import show_selectable_table, text_column
 
         reads = st.session_state["reads"] = st.session_state.get("reads", 0) + 1
         names = [f"incident {n}" for n in range(reads, 0, -1)]  # the newest is the first
-        chosen = chosen_row(Listing(pd.DataFrame({"id": names}), reads), {"id": text_column("id")}, "table")
+        chosen = show_selectable_table(Listing(pd.DataFrame({"id": names}), reads), {"id": text_column("id")}, "table")
         st.text(None if chosen is None else chosen["id"])
 
     test = AppTest.from_function(script, default_timeout=60).run()
@@ -242,7 +242,7 @@ def test_more_open_incidents_than_are_listed_ask_for_no_shorter_range(monkeypatc
 def test_characters_that_are_not_seen_are_shown_in_tables_and_charts(unseen: str) -> None:
     text = f"vm-1{unseen}exe.log"
     rows = frame_of([{"since": NOON, "host": text, "hosts": [text], "value": 1.5}], ("since", "host", "hosts", "value"))
-    found = tables.cells(rows)
+    found = tables.visible_cells(rows)
     assert [found["host"].iloc[0], *found["hosts"].iloc[0]] == ["vm-1\N{REPLACEMENT CHARACTER}exe.log"] * 2
     assert rows["host"].iloc[0] == text, "what a click leads to is as it was"
 

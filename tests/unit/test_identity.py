@@ -81,13 +81,13 @@ def test_roles_include_those_below() -> None:
     ],
 )
 def test_an_address_that_the_provider_has_not_verified_is_no_name(claims: dict[str, Any], name: str | None) -> None:
-    assert identity.of_claims(Access(way="oidc", **LISTS), claims).name == name
+    assert identity.identity_of_claims(Access(way="oidc", **LISTS), claims).name == name
 
 
 def test_groups_come_from_the_claims() -> None:
-    found = identity.of_claims(Access(way="oidc", **LISTS), {"sub": "1", "groups": ["platform", 7]})
+    found = identity.identity_of_claims(Access(way="oidc", **LISTS), {"sub": "1", "groups": ["platform", 7]})
     assert found.role == OPERATOR
-    assert identity.of_claims(Access(way="oidc", **LISTS), {"sub": "1", "groups": "platform"}).role == VIEWER
+    assert identity.identity_of_claims(Access(way="oidc", **LISTS), {"sub": "1", "groups": "platform"}).role == VIEWER
 
 
 @pytest.mark.parametrize("secret", ["", "another", "s3cret "])
@@ -96,15 +96,15 @@ def test_headers_count_only_with_the_secret_of_the_proxy(secret: str) -> None:
         way="proxy", user_header="X-Forwarded-User", groups_header="X-Forwarded-Groups", secret="s3cret", **LISTS
     )
     headers = {"X-Forwarded-User": "ada@example.net", "X-Forwarded-Groups": "platform , x"}
-    assert identity.of_headers(access, headers | {"X-Kappa-Proxy-Secret": secret}).name is None
-    assert identity.of_headers(access, headers).name is None
-    found = identity.of_headers(access, headers | {"X-Kappa-Proxy-Secret": "s3cret"})
+    assert identity.identity_of_headers(access, headers | {"X-Kappa-Proxy-Secret": secret}).name is None
+    assert identity.identity_of_headers(access, headers).name is None
+    found = identity.identity_of_headers(access, headers | {"X-Kappa-Proxy-Secret": "s3cret"})
     assert (found.name, found.role) == ("ada@example.net", OPERATOR)
 
 
 def test_a_proxy_without_a_secret_signs_nobody_in() -> None:
     access = Access(way="proxy", user_header="X-Forwarded-User", groups_header="X-Forwarded-Groups")
-    assert identity.of_headers(access, {"X-Forwarded-User": "ada", "X-Kappa-Proxy-Secret": ""}).name is None
+    assert identity.identity_of_headers(access, {"X-Forwarded-User": "ada", "X-Kappa-Proxy-Secret": ""}).name is None
 
 
 def test_of_a_header_that_is_there_twice_one_may_be_the_browsers_own() -> None:
@@ -112,7 +112,7 @@ def test_of_a_header_that_is_there_twice_one_may_be_the_browsers_own() -> None:
 
     def role(*users: str) -> tuple[str | None, str]:
         sent = [("x-kappa-proxy-secret", "s3cret"), *(("x-forwarded-user", user) for user in users)]
-        found = identity.of_headers(access, identity.sent_once(StreamlitHeaders(sent)))
+        found = identity.identity_of_headers(access, identity.single_headers(StreamlitHeaders(sent)))
         return found.name, found.role
 
     assert role("ada@example.net") == ("ada@example.net", RESPONDER)
@@ -122,7 +122,7 @@ def test_of_a_header_that_is_there_twice_one_may_be_the_browsers_own() -> None:
 @pytest.mark.parametrize("sent", ["José".encode().decode("latin-1"), "José"])
 def test_a_name_in_a_header_is_the_same_in_utf_8_and_in_latin_1(sent: str) -> None:
     access = Access(way="proxy", user_header="X-User", secret="s3cret", responders=("José",))
-    found = identity.of_headers(access, {"X-User": sent, "X-Kappa-Proxy-Secret": "s3cret"})
+    found = identity.identity_of_headers(access, {"X-User": sent, "X-Kappa-Proxy-Secret": "s3cret"})
     assert (found.name, found.role) == ("José", RESPONDER)
 
 
@@ -158,8 +158,8 @@ def page(monkeypatch: pytest.MonkeyPatch, access: dict[str, Any]) -> AppTest:
 
         from dashboards import identity
 
-        who = identity.current()
-        identity.show(who)
+        who = identity.current_identity()
+        identity.show_identity(who)
         st.text(f"{who.name} {who.role}")
 
     monkeypatch.setenv("KAPPA_DASHBOARD_ACCESS", json.dumps(access))
@@ -199,8 +199,8 @@ def test_pages_ask_for_a_code_where_there_is_one_and_say_that_nobody_can_sign_in
 ) -> None:
     own = settings(tmp_path)
     test = page(monkeypatch, dashboard.access(own, dashboard.new_code(own, host)))
-    assert (len(test.text_input), "sign in above" in identity.wanted(RESPONDER)) == (int(can), can)
-    assert ("nobody can sign in here" in identity.wanted(RESPONDER)) is not can
+    assert (len(test.text_input), "sign in above" in identity.role_text(RESPONDER)) == (int(can), can)
+    assert ("nobody can sign in here" in identity.role_text(RESPONDER)) is not can
 
 
 def test_secrets_of_openid_connect_are_in_a_file_of_the_user_alone(tmp_path: Path) -> None:

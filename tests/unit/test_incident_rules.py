@@ -176,7 +176,7 @@ def form(button: int, role: str = "responder", over: bool = False) -> AppTest:
         none = frame_of([], CONTRIBUTION)
         end = noon if over else None
         of = Incident("0123", "trial", noon, end, noon, "anomaly", "cpu high", 30.0, 2, ("vm-1",), (), (), none)
-        ruling.form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", role)), of)
+        ruling.show_form(View("trial", ["trial"], "1h", ZoneInfo("UTC"), 5, Identity("Ada", role)), of)
 
     test = AppTest.from_function(script, default_timeout=60, args=(role, over)).run()
     if test.button:
