@@ -109,43 +109,57 @@ def count_by_window(
     """
     if limits is None:
         return closed.groupBy("window_end").agg(*aliased(counts)), ()
+    summed = aliased({name: F.sum(name) for name in counts})
+    by_shard = count_by_shard(count_by_host(closed, counts), summed, limits, shards)
+    exceeded = exceeded_limits(limits, shards)
+    windows = by_shard.groupBy("window_end").agg(
+        F.flatten(F.collect_list("found")).alias("found"), *aliased(exceeded), *summed
+    )
+    return windows, tuple(exceeded)
+
+
+def count_by_host(closed: DataFrame, counts: Mapping[str, Column]) -> DataFrame:
+    """The rows of each window, host and limit, their weight without and with those of other templates, their bytes of sample lines, and `counts`."""
     limit = F.when(F.col("refused").isNull(), limit_kind())
     host = F.when(limit.isNotNull(), host_of(F.col("series")))
-    by_host = closed.groupBy("window_end", host.alias("host"), limit.alias("limit")).agg(
+    return closed.groupBy("window_end", host.alias("host"), limit.alias("limit")).agg(
         F.count_if(~is_other_templates()).alias("rows"),
         F.sum(F.when(~is_other_templates(), row_weight())).alias("units"),
         F.sum(row_weight()).alias("with_others"),
         F.sum(F.octet_length("sample")).alias("bytes"),
         *aliased(counts),
     )
+
+
+def count_by_shard(by_host: DataFrame, summed: Sequence[Column], limits: LimitParameters, shards: int) -> DataFrame:
+    """Rows of `count_by_host` by window and shard: hosts with too many rows in `found`, what each limit of shards bounds, and the sums `summed`."""
     most = max_rows_of_host(limits)  # null for labels, changes and rules
     # each level has at least one template, so there are at most as many levels as `with_others` counts templates
     written = F.least("with_others", most) * F.when(F.col("limit") == TEMPLATES, 2).otherwise(1)
-    by_shard = by_host.groupBy("window_end", shard_of(F.col("host"), shards).alias("shard")).agg(
+    return by_host.groupBy("window_end", shard_of(F.col("host"), shards).alias("shard")).agg(
         F.collect_list(F.when(F.col("units") > most, F.struct("host", "limit"))).alias("found"),
         F.sum(F.when(most.isNotNull(), written)).alias(ALL_SERIES),
         F.count(most).alias(HOSTS),
         F.sum(F.when(F.col("limit") == TEMPLATES, F.col("bytes"))).alias(TEXTS),
         *(F.sum(F.when(F.col("limit") == kind, F.col("rows"))).alias(kind) for kind in MOST_READ),
         *(F.sum(F.when(F.col("limit") == kind, F.col("bytes"))).alias(f"{kind}_bytes") for kind in MOST_READ),
-        *aliased({name: F.sum(name) for name in counts}),
+        *summed,
     )
+
+
+def exceeded_limits(limits: LimitParameters, shards: int) -> dict[str, Column]:
+    """For each limit of shards an aggregate of rows of `count_by_shard`: whether some shard may exceed it."""
     of_bucket = HOSTS_OF_BUCKET * limits.metric_rows
     nested = BUCKETS % shards == 0  # then all hosts of a bucket are of one shard
     of_shard = min(series_of_shard(limits, shards), of_bucket if nested else ALL)
     bounds = {ALL_SERIES: of_shard, HOSTS: hosts_of_shard(limits, shards), TEXTS: MOST_BYTES}
     bounds |= MOST_READ
-    whole = {kind: F.col(kind) > bound for kind, bound in bounds.items()}
-    whole |= {kind: whole[kind] | (F.col(f"{kind}_bytes") > MOST_BYTES) for kind in MOST_READ}
-    found = {kind: F.bool_or(F.coalesce(over, F.lit(False))) for kind, over in whole.items()}
+    over = {kind: F.col(kind) > bound for kind, bound in bounds.items()}
+    over |= {kind: over[kind] | (F.col(f"{kind}_bytes") > MOST_BYTES) for kind in MOST_READ}
+    exceeded = {kind: F.bool_or(F.coalesce(condition, F.lit(False))) for kind, condition in over.items()}
     if not nested:
-        found[ALL_SERIES] |= F.coalesce(F.sum(ALL_SERIES) > of_bucket, F.lit(False))
-    windows = by_shard.groupBy("window_end").agg(
-        F.flatten(F.collect_list("found")).alias("found"),
-        *aliased(found),
-        *aliased({name: F.sum(name) for name in counts}),
-    )
-    return windows, tuple(whole)
+        exceeded[ALL_SERIES] |= F.coalesce(F.sum(ALL_SERIES) > of_bucket, F.lit(False))
+    return exceeded
 
 
 def aliased(columns: Mapping[str, Column]) -> list[Column]:
