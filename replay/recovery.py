@@ -192,11 +192,12 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
         job: found for job, path in jobs.items() if (found := checkpoint_damage.find_damage(path, thorough=True))
     }
     lost = [job for job, damage in damages.items() if damage.after is None]
+    readable = {job: path for job, path in jobs.items() if job not in damages}
+    log, gaps = read_log_state(settings, readable), find_offset_gaps(readable, settings)
+    interrupted = start_position.interrupted(settings)
     problems = [f"{file} cannot be read" for file in unreadable]
     problems += [f"checkpoint of {job}: {damage.found}" for job, damage in damages.items()]
-    log = read_log_state(settings, {job: path for job, path in jobs.items() if job not in damages})
     problems += [change.sentence for change in log.changes]
-    gaps = find_offset_gaps({job: path for job, path in jobs.items() if job not in damages}, settings)
     problems += [f"{job}: {gap.reason}" for job, found in gaps.items() for gap in found]
     first, rules = rules_from(settings), (settings.topic(topics.RULES), 0)
     held = log.held.get(rules)
@@ -204,26 +205,14 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
     if other_rules:
         problems.append(data_loss.describe_other_rules(settings, first, 0 if held is None else held.ends))
     other_rules |= any(first and change.topic == rules[0] and change.end < first for change in log.changes)
-    if start_position.interrupted(settings):
-        problems.append("an earlier `kappa recover`, or a start after a savepoint, was interrupted")
-    index_topics = {
-        settings.topic(kind) for kind in (*topics.INDEXED, "scores", "labels", topics.DELIVERIES, topics.EARLY)
-    }
-    reset = "index" in jobs and (
-        "index" in lost or "index" in gaps or any(change.topic in index_topics for change in log.changes)
-    )
+    problems += ["an earlier `kappa recover`, or a start after a savepoint, was interrupted"] if interrupted else []
+    reset = "index" in jobs and ("index" in lost or "index" in gaps or has_changed_for_index(settings, log))
     mend = {job: damage for job, damage in damages.items() if job not in lost}
     stateful = [job for job in (*lost, *gaps) if job != "index"]
     begin = start_position.checkpoint_home(settings) / "begin.json"
     no_checkpoint = not (start_position.jobs_with_checkpoint(settings) or is_json(begin))
     starts = find_starts(settings, savepoints)
-    if not (
-        stateful
-        or begin in unreadable
-        or log.changes
-        or start_position.interrupted(settings)
-        or (no_checkpoint and starts)
-    ):
+    if not (stateful or begin in unreadable or log.changes or interrupted or (no_checkpoint and starts)):
         return RecoveryPlan(
             tuple(problems),
             mend,
@@ -234,7 +223,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
         )
     if no_checkpoint and not problems:
         problems.append(f"version {settings.version} has no checkpoints, but savepoints")
-    whole = not (lost or no_checkpoint or begin in unreadable or start_position.interrupted(settings))
+    whole = not (lost or no_checkpoint or begin in unreadable or interrupted)
     start, losses = choose_start(settings, log, starts, whole=whole)
     losses = (*losses, *lost_after_reading(settings, log.changes))
     # What is going to be moved aside as a whole is not mended first, unless a savepoint is taken of it.
@@ -247,6 +236,13 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
 def rules_from(settings: Settings) -> int:
     """The offset in the topic of rules from which records count, as the version began with it."""
     return int(object_of(settings.configuration_file).get("control", {}).get("rules_from", 0))
+
+
+def has_changed_for_index(settings: Settings, log: LogState) -> bool:
+    """Whether a topic that `index` reads has changed, so that its offsets no longer fit."""
+    kinds = (*topics.INDEXED, "scores", "labels", topics.DELIVERIES, topics.EARLY)
+    names = {settings.topic(kind) for kind in kinds}
+    return any(change.topic in names for change in log.changes)
 
 
 def existing_checkpoints(settings: Settings) -> dict[str, Path]:
