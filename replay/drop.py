@@ -17,7 +17,7 @@ from app.kafka import topics
 from app.kafka.connection import open_admin
 from app.runtime import jobs
 from app.search.connection import elasticsearch_connection
-from app.search.mappings import drop_version, holders
+from app.search.mappings import drop_version, indices_with_alias
 from app.versions import locks, serving
 from app.versions.replay_manifest import FILE, folder_of
 from app.versions.start_position import folders_aside
@@ -67,7 +67,7 @@ def find_resources(settings: Settings, client: KafkaAdminClient, elastic: Elasti
     """Names of the `topics`, `indices` and `folders` of a version. Raises InputError where there is none."""
     version = settings.version
     wanted = {settings.topic(kind) for kind in topics.OUTPUTS}
-    indices = {name for kind in INDEX_KINDS for name in holders(elastic, alias_of(kind, version))}
+    indices = {name for kind in INDEX_KINDS for name in indices_with_alias(elastic, alias_of(kind, version))}
     own = [savepoint_folder.savepoints_folder(settings.home) / name for name in automatic_names(settings, wall_clock())]
     folders = [folder_of(settings), settings.checkpoint("detect").parent, *folders_aside(settings), *own]
     there = {

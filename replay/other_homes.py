@@ -15,7 +15,7 @@ from kafka import TopicPartition
 from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import open_consumer
-from app.search.mappings import not_done
+from app.search.mappings import unavailable_error
 from app.versions import start_position
 from app.versions.pinned_configuration import pinned_or_replayed
 from models.records.index_names import INDEX_KINDS, PREFIX, alias_of, version_of
@@ -49,7 +49,7 @@ def shown_versions(client: Elasticsearch) -> dict[str, bool]:
         answer = client.options(ignore_status=404).indices.get_alias(index=PREFIX + "*")
     except (ApiError, TransportError) as error:
         what = "read the aliases"
-        raise not_done(what, "*", error) from error
+        raise unavailable_error(what, "*", error) from error
     found: dict[str, bool] = {}
     for index in {} if answer.meta.status == 404 else answer.values():
         held = index["aliases"]
@@ -62,7 +62,7 @@ def shown_versions(client: Elasticsearch) -> dict[str, bool]:
 
 
 def has_open_interval(query: Mapping[str, Any] | None) -> bool:
-    """Whether the filter of a live alias (`app.search.aliases.filters`) has an interval without end; without a filter all is shown."""
+    """Whether the filter of a live alias (`app.search.aliases.version_filters`) has an interval without end; without a filter all is shown."""
     if query is None:
         return True
     if "range" in query:

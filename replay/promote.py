@@ -502,7 +502,7 @@ def set_aliases(new: Settings) -> None:
     """Set the live aliases for the intervals of all versions."""
     client = elasticsearch_connection(new).connect()
     try:
-        aliases.follow(client, new)
+        aliases.follow_serving(client, new)
     finally:
         client.close()
 

@@ -22,12 +22,12 @@ def rename_indices(
 ) -> None:
     """Copy indices of early builds, whose names do not begin with kappa-, to today's names, and delete the old ones. Needed once."""
     from app.search.connection import elasticsearch_connection  # loads Elasticsearch's client
-    from app.search.old_names import held, rename
+    from app.search.old_names import count_old_documents, rename_indices
 
     settings = connected(load(config), ("elasticsearch",))
     client = elasticsearch_connection(settings).connect()
     try:
-        made = held(client) if dry_run else rename(client, settings, report)
+        made = count_old_documents(client) if dry_run else rename_indices(client, settings, report)
     finally:
         client.close()
     if as_json:

@@ -142,9 +142,12 @@ def documents(
             ignore_unavailable=True,
         )
     except (ApiError, TransportError) as error:
-        from pipelines.elasticsearch.refusals import no_answer, refusal  # loads Elasticsearch's client
+        from pipelines.elasticsearch.refusals import (  # loads Elasticsearch's client
+            describe_no_answer,
+            describe_refusal,
+        )
 
-        what = refusal(error) if isinstance(error, ApiError) else no_answer(error)
+        what = describe_refusal(error) if isinstance(error, ApiError) else describe_no_answer(error)
         what += "" if isinstance(error, ApiError | TlsError) else ": see whether it runs, and check elasticsearch.url"
         msg = f"Elasticsearch at {settings.elasticsearch.url} {what}"
         raise ServiceUnavailable(msg) from error

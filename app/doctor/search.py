@@ -14,7 +14,7 @@ from app.core.timestamps import wall_clock
 from app.doctor.finding import Finding, danger, ok, warning
 from app.search.connection import elasticsearch_connection
 from models.records.index_names import PREFIX
-from pipelines.elasticsearch.refusals import no_answer, refusal
+from pipelines.elasticsearch.refusals import describe_no_answer, describe_refusal
 
 MAJORS = (8, 9)  # that the client speaks to
 LATE_MS = 5_000
@@ -43,7 +43,7 @@ def elasticsearch(settings: Settings) -> list[Finding]:
     except TransportError as error:
         todo = "mend that" if isinstance(error, TlsError) else "start it"
         wait = "documents wait in the topics until retention"
-        return [danger("Elasticsearch", f"{url} {no_answer(error)}", "an answer", f"{todo}; {wait}")]
+        return [danger("Elasticsearch", f"{url} {describe_no_answer(error)}", "an answer", f"{todo}; {wait}")]
     finally:
         client.close()
 
@@ -52,7 +52,9 @@ def refused(url: str, error: ApiError) -> Finding:
     """The finding for a request that was refused: 401 is who one is, 403 what one may do."""
     status = error.meta.status
     if isinstance(error, UnsupportedProductError):
-        return danger("Elasticsearch", f"{url} {refusal(error)}", "Elasticsearch", "set elasticsearch.url to it")
+        return danger(
+            "Elasticsearch", f"{url} {describe_refusal(error)}", "Elasticsearch", "set elasticsearch.url to it"
+        )
     advice = {
         401: "check elasticsearch.api_key, or username and password",
         403: "grant the rights of docs/security.md",

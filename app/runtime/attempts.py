@@ -49,7 +49,7 @@ def file_of(settings: Settings, job: str) -> Path:
 
 def count_start(settings: Settings, job: str, planned: PlannedBatch) -> Attempts:
     """Count a start with a batch in hand; returns how many there were."""
-    before = kept(file_of(settings, job))
+    before = read_attempts(file_of(settings, job))
     same = before is not None and (before.batch, before.offsets) == (planned.number, planned.hash)
     known = before if same and before is not None else Attempts(planned.number, planned.hash, 0)
     return write(settings, job, replace(known, starts=known.starts + 1))
@@ -57,7 +57,7 @@ def count_start(settings: Settings, job: str, planned: PlannedBatch) -> Attempts
 
 def note_search(settings: Settings, job: str) -> None:
     """The batch was searched to the end: the next search waits for more starts. One that was stopped is made again."""
-    known = kept(file_of(settings, job))
+    known = read_attempts(file_of(settings, job))
     if known is not None:
         write(settings, job, replace(known, searches=known.searches + 1))
 
@@ -73,17 +73,17 @@ def forget(settings: Settings, job: str) -> None:
     file_of(settings, job).unlink(missing_ok=True)
 
 
-def kept(file: Path) -> Attempts | None:
-    """What a file says; None where there is none, or nothing that can be read: then counting begins anew."""
+def read_attempts(file: Path) -> Attempts | None:
+    """The attempts in a file; None where there is none, or it cannot be read: then counting starts again."""
     try:
         found = read_json_object(file)
     except (InputError, OSError) as error:
         log.warning("the starts of a batch cannot be read and are counted anew", file=str(file), error=str(error))
         return None
-    return None if found is None else of(found)
+    return None if found is None else parse_attempts(found)
 
 
-def of(record: object) -> Attempts | None:
+def parse_attempts(record: object) -> Attempts | None:
     """Attempts from JSON types; None for anything else."""
     if not isinstance(record, dict):
         return None

@@ -48,7 +48,9 @@ def halves(spans: Spans) -> tuple[Spans, Spans]:
     return tuple(left), tuple(right)
 
 
-def unreadable(spans: Spans, probe: Probe, on_search: OnSearch = lambda spans: None) -> Iterator[tuple[Place, str]]:
+def find_unreadable(
+    spans: Spans, probe: Probe, on_search: OnSearch = lambda spans: None
+) -> Iterator[tuple[Place, str]]:
     """The records that cannot be read, each with the reason, one after the other.
 
     With k of them among n it takes at most 1 + k (3 + log2 n) probes. Where no record fails by itself, but several do together,

@@ -23,7 +23,7 @@ from app.kafka.checkpoints import PlannedBatch, planned_batch
 from app.kafka.connection import open_consumer
 from app.kafka.record_range import fetch_record_with
 from app.runtime import attempts
-from app.runtime.halving import OffsetSpan, Place, Spans, size, unreadable
+from app.runtime.halving import OffsetSpan, Place, Spans, find_unreadable, size
 from app.runtime.jobs import JobSelection
 from app.runtime.rehearsal import Rehearsal, RehearsalError, Rehearsed
 from models.core.wording import counted
@@ -112,7 +112,7 @@ def quarantine_before_start(
         if found is None:
             smaller |= in_parts(settings.version, name, checkpoint, batch, report)
         elif found:
-            announce(settings, found, report)
+            put_in_quarantine(settings, found, report)
             attempts.forget(settings, name)
             known = quarantine.read(settings)
     return BeforeStart(known, smaller)
@@ -162,12 +162,12 @@ def searched(
     found: list[tuple[Place, str]] = []
     try:
         with Rehearsal(what, search.stopping) as rehearsal:
-            for one in killers(rehearsal, spans, known, search):
+            for one in find_killers(rehearsal, spans, known, search):
                 found.append(one)
     except RehearsalError as error:
         search.report(f"{error}; put in quarantine: {counted(len(found), 'record')}")
         log.warning("the search has ended early", job=what.job, batch=batch.number, reason=str(error))
-        return records(what, found)
+        return quarantine_entries(what, found)
     if not found:
         search.report(
             f"{place}, and no record of it fails by itself: nothing is put in quarantine. What ends the job lies in its state or "
@@ -175,10 +175,10 @@ def searched(
         )
         log.warning("no record of the batch fails by itself", job=what.job, batch=batch.number)
         return None
-    return records(what, found)
+    return quarantine_entries(what, found)
 
 
-def killers(
+def find_killers(
     rehearsal: Rehearsal, spans: Spans, known: Quarantine, search: SearchContext
 ) -> Iterator[tuple[Place, str]]:
     """Places of records that end the job by themselves, and how; those that are known are not read.
@@ -189,11 +189,11 @@ def killers(
     found: list[Place] = []
     for whole in (False, True) if rehearsal.has_readers else (True,):
         reading = BatchReading(rehearsal, known, search, whole)
-        for place, reason in unreadable(spans, reading.probe, reading.on_search):
+        for place, reason in find_unreadable(spans, reading.probe, reading.on_search):
             confirmed = reading.confirm(place, found)
             if confirmed is None:
-                search.report(f"{shown(place)} could be read the second time: not put in quarantine")
-                log.warning("a record failed once and could be read later", place=shown(place), reason=reason)
+                search.report(f"{place_text(place)} could be read the second time: not put in quarantine")
+                log.warning("a record failed once and could be read later", place=place_text(place), reason=reason)
                 return
             found.append(place)
             yield place, confirmed
@@ -235,7 +235,7 @@ class BatchReading:
         self.search.report(f"searching partition {first.partition} of {first.topic}{more}: {size(part):,} records left")
 
 
-def records(what: Rehearsed, found: Sequence[tuple[Place, str]]) -> list[QuarantinedRecord]:
+def quarantine_entries(what: Rehearsed, found: Sequence[tuple[Place, str]]) -> list[QuarantinedRecord]:
     """Records of the topic about what was found."""
     if not found:
         return []
@@ -250,7 +250,7 @@ def records(what: Rehearsed, found: Sequence[tuple[Place, str]]) -> list[Quarant
         ]
 
 
-def announce(settings: Settings, found: Sequence[QuarantinedRecord], report: Report) -> None:
+def put_in_quarantine(settings: Settings, found: Sequence[QuarantinedRecord], report: Report) -> None:
     """Put records in quarantine, and say so."""
     # First the letters: interrupted here, the search finds the same again, and a letter that comes twice is one document.
     quarantine.append_dead_letters(settings, [one for one in found if one.job != "extract"])
@@ -271,7 +271,7 @@ def announce(settings: Settings, found: Sequence[QuarantinedRecord], report: Rep
         )
 
 
-def shown(place: Place) -> str:
+def place_text(place: Place) -> str:
     """A place as text."""
     topic, partition, offset = place
     return f"{topic}/{partition}/{offset}"

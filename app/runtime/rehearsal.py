@@ -191,7 +191,7 @@ class Rehearsal:
 def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
     """The process: answers each request with `read`, or with `failed` or `broken` (it ends) and why."""
     os.setpgrp()  # of the same session, so that whoever ends that ends this too
-    threading.Thread(target=end_with, args=(lifeline,), name="lifeline", daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(lifeline,), name="lifeline", daemon=True).start()
     spark, kafka = session(what.settings, f"kappa-rehearsal-{what.job}"), kafka_connection(what.settings)
     spark_internals.prepare_state_reader(spark)
     spark.conf.set("spark.sql.shuffle.partitions", str(what.settings.spark.shuffle_partitions))
@@ -202,7 +202,9 @@ def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
             try:
                 job = what.made(quarantine)
                 # Where nothing is to be read, nothing of every input.
-                begins, ends = offsets(spans or tuple(OffsetSpan(one.topics[0], 0, 0, 0) for one in job.inputs))
+                begins, ends = offsets_of_spans(
+                    spans or tuple(OffsetSpan(one.topics[0], 0, 0, 0) for one in job.inputs)
+                )
                 dry_run(spark, kafka, job, begins, ends, whole=whole)
                 requests.send(("read", ""))
             except Exception as error:  # whatever it is, it is about these records
@@ -216,14 +218,14 @@ def serve(what: Rehearsed, requests: Connection, lifeline: Connection) -> None:
             request = requests.recv()
 
 
-def end_with(lifeline: Connection) -> None:
+def end_with_parent(lifeline: Connection) -> None:
     """End this process, and the JVM and the workers that it has started, when the one that started it has ended."""
     with suppress(EOFError, OSError):
         lifeline.recv()
     os.killpg(0, signal.SIGKILL)
 
 
-def offsets(spans: Spans) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+def offsets_of_spans(spans: Spans) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
     """First offsets and ends of spans, as Spark's options have them."""
     begins: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}

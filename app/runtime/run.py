@@ -54,7 +54,7 @@ def prepare_log(settings: Settings) -> None:
 def prepare_indices(settings: Settings, client: Elasticsearch) -> None:
     """Put index templates. Raises InputError where indices of an earlier release have to be renamed first."""
     refuse_old_names(client)
-    aliases.prepare(client, settings)
+    aliases.prepare_indices(client, settings)
 
 
 def make_job(

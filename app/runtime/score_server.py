@@ -163,13 +163,13 @@ def handler(answers: Mapping[str, Answer], token: str) -> type[BoundedHandler]:
             else:
                 body = self.rfile.read(int(length))
                 self.heard()
-                status, found = answered(answers[self.path], body)
+                status, found = answer_question(answers[self.path], body)
                 self.reply(status, "application/json", found)
 
     return Handler
 
 
-def answered(answer: Answer, body: bytes) -> tuple[int, bytes]:
+def answer_question(answer: Answer, body: bytes) -> tuple[int, bytes]:
     """Status and JSON: 200, 400 for what cannot be answered, 503 where another try may help."""
     try:
         return 200, json.dumps(answer(body)).encode()

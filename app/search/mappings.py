@@ -18,7 +18,7 @@ from app.core.settings import ElasticsearchSettings
 from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, PREFIX, SHARED, alias_of, version_of
 from models.records.records import Delivery, EarlyAlarm, EpisodeEvent, IncidentEvent, Label, RefusedRecord, Score
 from models.records.schema import KEYWORD, search_type, search_types
-from pipelines.elasticsearch.refusals import refusal
+from pipelines.elasticsearch.refusals import describe_refusal
 from pipelines.errors import ServiceUnavailable
 
 PRIORITY = 500
@@ -42,20 +42,20 @@ OF_ALARMS = (
 OF_SCORES = ("series", "kind", "score", "template", "value", "typical", "lower", "upper")
 
 
-def an_object(**fields: Any) -> dict[str, Any]:
+def object_field(**fields: Any) -> dict[str, Any]:
     """A field that holds fields."""
     return {"properties": fields}
 
 
-ALERT = an_object(
+ALERT = object_field(
     **dict.fromkeys(("kind", "category", "type", "module", "dataset", "id", "reason"), KEYWORD),
     start=DATE,
     end=DATE,
     severity=LONG,
 )
-RULE = an_object(**dict.fromkeys(("id", "name", "category", "ruleset"), KEYWORD))
-NAMED = an_object(name=KEYWORD)
-ECS = an_object(version=KEYWORD)
+RULE = object_field(**dict.fromkeys(("id", "name", "category", "ruleset"), KEYWORD))
+NAMED = object_field(name=KEYWORD)
+ECS = object_field(version=KEYWORD)
 OF_ALERTS: dict[str, Any] = {
     **{"@timestamp": DATE, "ecs": ECS, "event": ALERT, "rule": RULE, "observer": NAMED},
     **{"host": NAMED, "service": NAMED, "message": TEXT, "tags": KEYWORD},
@@ -66,19 +66,19 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "scores": {
         "@timestamp": DATE,
         "ecs": ECS,
-        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "event": object_field(kind=KEYWORD, dataset=KEYWORD),
         "host": NAMED,
         "service": NAMED,
-        "novelty": an_object(version=KEYWORD, metric=KEYWORD, **search_types(Score, *OF_SCORES)),
+        "novelty": object_field(version=KEYWORD, metric=KEYWORD, **search_types(Score, *OF_SCORES)),
     },
     "novelties": {
         **OF_ALERTS,
-        "log": an_object(level=KEYWORD),
-        "novelty": an_object(**search_types(EpisodeEvent, *OF_EPISODES)),
+        "log": object_field(level=KEYWORD),
+        "novelty": object_field(**search_types(EpisodeEvent, *OF_EPISODES)),
     },
     "incidents": {
         **OF_ALERTS,
-        "novelty": an_object(
+        "novelty": object_field(
             **search_types(IncidentEvent, *OF_INCIDENTS),
             template=search_type(IncidentEvent, "templates"),
             contributions=search_type(IncidentEvent, "series"),
@@ -88,34 +88,34 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "pipeline": {
         "@timestamp": DATE,
         "ecs": ECS,
-        "event": an_object(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
+        "event": object_field(kind=KEYWORD, dataset=KEYWORD, reason=KEYWORD),
         "message": TEXT,
-        "pipeline": an_object(
+        "pipeline": object_field(
             version=KEYWORD, **search_types(RefusedRecord, "topic", "partition", "offset", "stage", "length", "sha256")
         ),
     },
     LABELS: {
         "@timestamp": DATE,
         "ecs": ECS,
-        "event": an_object(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
+        "event": object_field(kind=KEYWORD, dataset=KEYWORD, start=DATE, end=DATE),
         "host": NAMED,
         "message": TEXT,
-        "label": an_object(**search_types(Label, "label", "incident", "version", "author", "series")),
+        "label": object_field(**search_types(Label, "label", "incident", "version", "author", "series")),
     },
     DELIVERIES: {
         "@timestamp": DATE,
         "ecs": ECS,
-        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "event": object_field(kind=KEYWORD, dataset=KEYWORD),
         "message": TEXT,
-        "delivery": an_object(**search_types(Delivery, *OF_DELIVERIES)),
+        "delivery": object_field(**search_types(Delivery, *OF_DELIVERIES)),
     },
     EARLY: {
         "@timestamp": DATE,
         "ecs": ECS,
-        "event": an_object(kind=KEYWORD, dataset=KEYWORD),
+        "event": object_field(kind=KEYWORD, dataset=KEYWORD),
         "host": NAMED,
         "service": NAMED,
-        "alarm": an_object(**search_types(EarlyAlarm, *OF_ALARMS)),
+        "alarm": object_field(**search_types(EarlyAlarm, *OF_ALARMS)),
     },
 }
 
@@ -141,28 +141,30 @@ def ensure_templates(
     """
     try:
         for kind in SHARED:
-            client.indices.put_index_template(name=alias_of(kind), create=False, **template_of_shared(kind, settings))
+            client.indices.put_index_template(
+                name=alias_of(kind), create=False, **shared_index_template(kind, settings)
+            )
             add_fields(client, alias_of(kind), kind)
         lifecycles = settings.retention_days is not None and has_lifecycles(client)
         for kind in INDEX_KINDS:
-            of_indices = settings_of(kind, settings)
+            of_indices = index_settings(kind, settings)
             if lifecycles:
-                client.ilm.put_lifecycle(name=alias_of(kind), policy=policy(settings.retention_days or 0))
+                client.ilm.put_lifecycle(name=alias_of(kind), policy=deletion_policy(settings.retention_days or 0))
                 of_indices["lifecycle"] = {"name": alias_of(kind)}
             client.indices.put_index_template(
                 name=alias_of(kind, version),
                 create=False,
-                **template(kind, version, live, of_indices, (shown or {}).get(kind)),
+                **index_template(kind, version, live, of_indices, (shown or {}).get(kind)),
             )
             add_fields(client, alias_of(kind, version), kind)
     except (ApiError, TransportError) as error:
         what = "put the index templates"
-        raise not_done(what, version, error) from error
+        raise unavailable_error(what, version, error) from error
 
 
 def add_fields(client: Elasticsearch, alias: str, kind: str) -> None:
     """Give indices that are there the fields that they lack: they are strict, and a release before may have had fewer."""
-    if holders(client, alias):
+    if indices_with_alias(client, alias):
         client.indices.put_mapping(index=alias, properties=PROPERTIES[kind])
 
 
@@ -176,7 +178,7 @@ def has_templates(client: Elasticsearch, version: str) -> bool:
     return names >= {*map(alias_of, SHARED), *(alias_of(kind, version) for kind in INDEX_KINDS)}
 
 
-def template(
+def index_template(
     kind: str, version: str, live: bool, settings: dict[str, Any], shown: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The index template of one kind of document of a version."""
@@ -195,20 +197,20 @@ def template(
     }
 
 
-def template_of_shared(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
+def shared_index_template(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
     """The index template of labels, deliveries or early alarms, which all versions share."""
     return {
         "index_patterns": [alias_of(kind) + "-*"],
         "priority": PRIORITY,
         "template": {
-            "settings": {"index": settings_of(kind, settings)},
+            "settings": {"index": index_settings(kind, settings)},
             "mappings": {"dynamic": "strict", "properties": PROPERTIES[kind]},
             "aliases": {alias_of(kind): {}},
         },
     }
 
 
-def settings_of(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
+def index_settings(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
     """Settings of an index. What people wait for can be searched at once: few documents, so that this costs little."""
     return {
         "number_of_shards": settings.score_shards if kind == "scores" else 1,
@@ -217,20 +219,20 @@ def settings_of(kind: str, settings: ElasticsearchSettings) -> dict[str, Any]:
     }
 
 
-def holders(client: Elasticsearch, alias: str) -> set[str]:
+def indices_with_alias(client: Elasticsearch, alias: str) -> set[str]:
     """The indices that have an alias."""
     found = client.options(ignore_status=404).indices.get_alias(name=alias)
     return set() if found.meta.status == 404 else set(found)
 
 
-def versions(client: Elasticsearch) -> set[str]:
+def versions_with_templates(client: Elasticsearch) -> set[str]:
     """The versions that have index templates. Raises ServiceUnavailable if the cluster does not answer."""
     try:
         # A server answers 404 when there are none.
         answer = client.options(ignore_status=404).indices.get_index_template(name=PREFIX + "*")
     except (ApiError, TransportError) as error:
         what = "list the index templates"
-        raise not_done(what, "", error) from error
+        raise unavailable_error(what, "", error) from error
     names = [t["name"] for t in answer.body.get("index_templates", [])]
     return {version_of(name) for name in names} - {""}
 
@@ -238,14 +240,14 @@ def versions(client: Elasticsearch) -> set[str]:
 def drop_version(client: Elasticsearch, version: str) -> list[str]:
     """Delete the templates and indices of a version; answer the indices' names."""
     try:
-        names = sorted({name for kind in INDEX_KINDS for name in holders(client, alias_of(kind, version))})
+        names = sorted({name for kind in INDEX_KINDS for name in indices_with_alias(client, alias_of(kind, version))})
         for name in names:
             client.indices.delete(index=name)
         for kind in INDEX_KINDS:
             client.options(ignore_status=404).indices.delete_index_template(name=alias_of(kind, version))
     except (ApiError, TransportError) as error:
         what = "drop the indices"
-        raise not_done(what, version, error) from error
+        raise unavailable_error(what, version, error) from error
     return names
 
 
@@ -255,16 +257,16 @@ def has_lifecycles(client: Elasticsearch) -> bool:
     return answer.meta.status == 200
 
 
-def policy(retention_days: int) -> dict[str, Any]:
+def deletion_policy(retention_days: int) -> dict[str, Any]:
     """Delete an index so many days after it was made."""
     return {"phases": {"delete": {"min_age": f"{retention_days}d", "actions": {"delete": {}}}}}
 
 
-def not_done(what: str, version: str, error: Exception) -> ServiceUnavailable:
+def unavailable_error(what: str, version: str, error: Exception) -> ServiceUnavailable:
     """A foreign error as ours, in one line; `version` is empty where it is about all of them."""
     of = f" of version {version}" if version else ""
     if isinstance(error, ApiError):
-        return ServiceUnavailable(f"Elasticsearch: cannot {what}{of}: it {refusal(error)}")
+        return ServiceUnavailable(f"Elasticsearch: cannot {what}{of}: it {describe_refusal(error)}")
     lines = str(error).splitlines()
     first = lines[0] if lines else type(error).__name__
     return ServiceUnavailable(f"Elasticsearch: cannot {what}{of}: {first}; check elasticsearch.url")

@@ -16,7 +16,7 @@ from elasticsearch.helpers import BulkIndexError, scan, streaming_bulk
 from app.core.report import Report
 from app.core.settings import Settings
 from app.search import aliases
-from app.search.mappings import ensure_templates, not_done
+from app.search.mappings import ensure_templates, unavailable_error
 from app.versions import serving
 from models.records.index_names import INDEX_KINDS, LABELS, PREFIX
 from pipelines.errors import InputError, ServiceUnavailable
@@ -56,7 +56,7 @@ def refuse_old_names(client: Elasticsearch) -> None:
         old = old_indices(client)
     except (ApiError, TransportError) as error:
         what = "look for indices of early builds"
-        raise not_done(what, "", error) from error
+        raise unavailable_error(what, "", error) from error
     if old:
         names = ", ".join(old[:SHOWN_NAMES]) + (", ..." if len(old) > SHOWN_NAMES else "")
         msg = (
@@ -66,7 +66,7 @@ def refuse_old_names(client: Elasticsearch) -> None:
         raise InputError(msg)
 
 
-def held(client: Elasticsearch) -> dict[str, int]:
+def count_old_documents(client: Elasticsearch) -> dict[str, int]:
     """How many documents each index of an early build holds, by its new name. Raises ServiceUnavailable if Elasticsearch does not answer."""
     try:
         return {PREFIX + name: int(client.count(index=name)["count"]) for name in old_indices(client)}
@@ -75,7 +75,7 @@ def held(client: Elasticsearch) -> dict[str, int]:
         raise not_done(what, "", error) from error
 
 
-def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[str, int]:
+def rename_indices(client: Elasticsearch, settings: Settings, report: Report) -> dict[str, int]:
     """Copy each index of an early build to its new name, and delete the old one; the number of documents by new name.
 
     Raises ServiceUnavailable where Elasticsearch refuses a document or does not answer: what is copied stays, so run it again.
@@ -86,18 +86,18 @@ def rename(client: Elasticsearch, settings: Settings, report: Report) -> dict[st
         served = serving.read(settings.home)
         for version in sorted(versions - set(served.versions)):
             ensure_templates(client, version, live=False, settings=settings.elasticsearch)
-        aliases.point(client, served, settings.elasticsearch)
-        return {PREFIX + name: copy(client, name, report) for name in old}
+        aliases.point_live_aliases(client, served, settings.elasticsearch)
+        return {PREFIX + name: copy_index(client, name, report) for name in old}
     except (ApiError, TransportError) as error:
         what = "rename the indices"
-        raise not_done(what, "", error) from error
+        raise unavailable_error(what, "", error) from error
 
 
-def copy(client: Elasticsearch, name: str, report: Report) -> int:
+def copy_index(client: Elasticsearch, name: str, report: Report) -> int:
     """Copy an index to its new name and delete it; the number of documents."""
     copied = 0
     try:
-        for done, answer in streaming_bulk(client, actions(client, name), raise_on_error=False, max_retries=5):
+        for done, answer in streaming_bulk(client, index_actions(client, name), raise_on_error=False, max_retries=5):
             if not done and answer["index"]["status"] != CONFLICT:
                 msg = f"Elasticsearch did not take a document of {name} as {PREFIX + name}: {answer['index'].get('error')}"
                 raise ServiceUnavailable(" ".join(msg.split()))
@@ -114,7 +114,7 @@ def copy(client: Elasticsearch, name: str, report: Report) -> int:
     return copied
 
 
-def actions(client: Elasticsearch, name: str) -> Iterator[dict[str, Any]]:
+def index_actions(client: Elasticsearch, name: str) -> Iterator[dict[str, Any]]:
     """What to write: each document under its id and version, where no newer one is."""
     for hit in scan(client, index=name, version=True, size=1000):
         yield {

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from models.records.records import MAX_REASON
-from pipelines.elasticsearch.refusals import no_answer, refusal
+from pipelines.elasticsearch.refusals import describe_no_answer, describe_refusal
 from pipelines.errors import ServiceUnavailable
 
 log = structlog.get_logger()
@@ -144,7 +144,7 @@ class Outcome:
 # --- in a task ---------------------------------------------------------------------------------------------------
 
 
-def with_lines(found: DataFrame) -> DataFrame:
+def bulk_lines(found: DataFrame) -> DataFrame:
     """Put the two lines of the bulk format beside each document: `line`, each ended by a newline."""
     once = F.to_json(F.struct(F.struct(F.col("index").alias("_index"), F.col("id").alias("_id")).alias("create")))
     versioned = F.struct(
@@ -164,8 +164,8 @@ def with_lines(found: DataFrame) -> DataFrame:
     )
 
 
-def chunks(sizes: NDArray[np.int64], parameters: BulkParameters) -> Iterator[tuple[int, int]]:
-    """Cut rows of these sizes (bytes, shape `(n_rows,)`) into runs that fit into a request."""
+def split_into_requests(sizes: NDArray[np.int64], parameters: BulkParameters) -> Iterator[tuple[int, int]]:
+    """Split rows of these sizes (bytes, shape `(n_rows,)`) into ranges `(start, stop)` that fit into one request each."""
     ends = np.cumsum(sizes)
     start, before = 0, 0
     while start < len(sizes):
@@ -176,7 +176,7 @@ def chunks(sizes: NDArray[np.int64], parameters: BulkParameters) -> Iterator[tup
 
 
 def send(batch: pa.RecordBatch, client: Elasticsearch, parameters: BulkParameters) -> Outcome:
-    """Send the lines of a batch (columns of `with_lines`), chunk by chunk. Rows with a problem are refused unsent."""
+    """Send the lines of a batch (columns of `bulk_lines`), chunk by chunk. Rows with a problem are refused unsent."""
     if not len(batch):
         return Outcome()
     sending = _Sending(batch, client, parameters)
@@ -201,7 +201,7 @@ class _Sending:
         sound = problems.is_null().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(~sound).tolist():
             self._refuse(row, problems[row].as_py())
-        for start, stop in chunks(np.diff(offsets_of(self._lines)), self._parameters):
+        for start, stop in split_into_requests(np.diff(offsets_of(self._lines)), self._parameters):
             self._send(np.arange(start, stop)[sound[start:stop]])
             if self.outcome.unfinished:
                 break
@@ -241,21 +241,21 @@ class _Sending:
     def _request(self, rows: Rows) -> tuple[Rows, str]:
         """Send rows in a request, and in smaller ones where it is refused; answer those that have to be sent again, and why."""
         # The client passes bytes on as they are, whatever its annotations say.
-        body: Any = [body_of(self._lines, rows)]
+        body: Any = [request_body(self._lines, rows)]
         try:
             answer = self._client.bulk(operations=body, filter_path=ANSWER_PARTS)
         except UnsupportedProductError as error:  # of a 200: what a proxy shows while the cluster is away
-            return rows, refusal(error)
+            return rows, describe_refusal(error)
         except ApiError as error:
             # A request that is refused as a whole may be so for one of its documents: an id that is too long, as an example.
             about = error_of(error.body)
             if error.status_code == 413:
                 return self._halves(rows, 413, f"413 {error.message}")
-            if error.status_code == 400 and about is not None and not is_trouble(about):
+            if error.status_code == 400 and about is not None and not is_cluster_error(about):
                 return self._halves(rows, 400, f"400 {about['type']}: {about.get('reason', '')}")
             return rows, f"answers {error.status_code}"
         except (TransportError, ValueError, RecursionError) as error:  # the last two of the body, which may be anything
-            return rows, no_answer(error)
+            return rows, describe_no_answer(error)
         results = results_of(answer.body, len(rows))
         return (
             (rows, "answers what is no answer to a bulk request") if results is None else self._sort_out(rows, results)
@@ -269,11 +269,11 @@ class _Sending:
                 self.outcome.settled += 1
             elif status in WRITTEN:
                 self.outcome.written += 1
-            elif is_for_good(status, error):
-                self._refuse(row, reason_of(status, error))
+            elif is_permanent(status, error):
+                self._refuse(row, rejection_reason(status, error))
             else:
                 again.append(row)
-                why = f"answers {reason_of(status, error)}"
+                why = f"answers {rejection_reason(status, error)}"
         return np.array(again, dtype=np.int64), why
 
     def _halves(self, rows: Rows, status: int, reason: str) -> tuple[Rows, str]:
@@ -297,7 +297,7 @@ def offsets_of(lines: pa.Array) -> NDArray[np.int64]:
     return np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
 
 
-def body_of(lines: pa.Array, rows: Rows) -> bytes:
+def request_body(lines: pa.Array, rows: Rows) -> bytes:
     """The lines of rows, one after the other. Arrow keeps neighbours side by side: no loop over them."""
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 == len(rows):
@@ -333,19 +333,19 @@ def error_of(body: Any) -> Mapping[str, Any] | None:
     return error if isinstance(error, Mapping) and isinstance(error.get("type"), str) else None
 
 
-def is_for_good(status: int, error: Mapping[str, Any]) -> bool:
-    """Whether the document itself is at fault: sending it again would end the same way."""
-    return status == 413 or (status == 400 and not is_trouble(error))
+def is_permanent(status: int, error: Mapping[str, Any]) -> bool:
+    """Whether the document itself is at fault, so that sending it again would fail in the same way."""
+    return status == 413 or (status == 400 and not is_cluster_error(error))
 
 
-def is_trouble(error: Mapping[str, Any]) -> bool:
+def is_cluster_error(error: Mapping[str, Any]) -> bool:
     """Whether an error with status 400 is the cluster's, and may pass."""
     if error.get("type") != OF_ARGUMENTS:
         return error.get("type") in TROUBLE
     return str(error.get("reason", "")).startswith(ARGUMENT_TROUBLE)
 
 
-def reason_of(status: int, error: Mapping[str, Any]) -> str:
+def rejection_reason(status: int, error: Mapping[str, Any]) -> str:
     """An error in one line: where the cluster names a cause, that says more."""
     caused_by = error.get("caused_by")
     cause = caused_by.get("reason") if isinstance(caused_by, Mapping) else None
@@ -353,7 +353,7 @@ def reason_of(status: int, error: Mapping[str, Any]) -> str:
     return text[:500]
 
 
-def sender(
+def make_sender(
     elastic: Elastic, parameters: BulkParameters
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function of a partition's batches, for `mapInArrow`: it answers rows of `ROW`."""
@@ -362,14 +362,14 @@ def sender(
         with elastic.connect() as client:
             for batch in batches:
                 outcome = send(batch, client, parameters)
-                yield as_rows(outcome)
+                yield outcome_rows(outcome)
                 if outcome.unfinished:
                     return
 
     return send_all
 
 
-def as_rows(outcome: Outcome) -> pa.RecordBatch:
+def outcome_rows(outcome: Outcome) -> pa.RecordBatch:
     """An outcome as rows of `ROW`: its counts, what was refused, why it gave up."""
     counts = [{"kind": k, "count": getattr(outcome, k)} for k in ("written", "settled", "retries")]
     given_up = [{"kind": "unfinished", "count": 1, "reason": outcome.unfinished}] if outcome.unfinished else []
@@ -383,7 +383,7 @@ def as_rows(outcome: Outcome) -> pa.RecordBatch:
 def write(found: DataFrame, elastic: Elastic, parameters: BulkParameters) -> Outcome:
     """Send documents (`index, id, version, document` and `SOURCE_POSITION`) once, partitions side by side."""
     total = Outcome()
-    for row in with_lines(found).mapInArrow(sender(elastic, parameters), ROW).collect():
+    for row in bulk_lines(found).mapInArrow(make_sender(elastic, parameters), ROW).collect():
         if row["kind"] == "refused":
             position = {name: row[name] for name in SOURCE_POSITION}
             total.refused.append(Refused(**position, document=row["document"], reason=row["reason"]))
@@ -417,10 +417,10 @@ def write_all(
         retries = outcome.retries
         waited = round(time.monotonic() - since)
         log.warning("waiting for Elasticsearch", url=elastic.url, why=outcome.unfinished, waited_seconds=waited)
-        wait_until_there(elastic, parameters, stopping)
+        wait_for_cluster(elastic, parameters, stopping)
 
 
-def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameters, stopping: Stopping) -> None:
+def prepare_when_available(elastic: Elastic, prepare: Prepare, parameters: BulkParameters, stopping: Stopping) -> None:
     """Have `prepare` do its work on the cluster, however long that is away, or refuses: what is wrong there holds up `index` alone.
 
     Raises ServiceUnavailable when the job stops.
@@ -431,16 +431,20 @@ def until_prepared(elastic: Elastic, prepare: Prepare, parameters: BulkParameter
             with elastic.connect() as client:
                 prepare(client)
         except (ApiError, TransportError) as error:
-            why = trouble_of(error)
+            why = describe_trouble(error)
         except ServiceUnavailable as error:
-            why = trouble_of(error.__cause__) if isinstance(error.__cause__, ApiError | TransportError) else str(error)
+            why = (
+                describe_trouble(error.__cause__)
+                if isinstance(error.__cause__, ApiError | TransportError)
+                else str(error)
+            )
         else:
             return
         waited = round(time.monotonic() - began)
         log.warning("waiting for Elasticsearch", url=elastic.url, why=why, waited_seconds=waited)
         if stopping(delay):
             raise ServiceUnavailable(stopped_while_waiting(elastic))
-        wait_until_there(elastic, parameters, stopping)
+        wait_for_cluster(elastic, parameters, stopping)
         delay = min(2 * delay, parameters.longest_delay_seconds)
 
 
@@ -458,7 +462,7 @@ def stopped_while_waiting(elastic: Elastic) -> str:
     return f"Elasticsearch at {elastic.url}: the job was stopped while it waited; the batch will be done again"
 
 
-def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> None:
+def wait_for_cluster(elastic: Elastic, parameters: BulkParameters, stopping: Stopping) -> None:
     """Wait until the cluster answers. Raises ServiceUnavailable when the job stops."""
     began = reported = time.monotonic()
     delay = parameters.first_delay_seconds
@@ -466,7 +470,7 @@ def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Sto
         while True:
             if stopping(delay):
                 raise ServiceUnavailable(stopped_while_waiting(elastic))
-            why = trouble(client)
+            why = cluster_trouble(client)
             if not why:
                 return
             now = time.monotonic()
@@ -476,15 +480,15 @@ def wait_until_there(elastic: Elastic, parameters: BulkParameters, stopping: Sto
             delay = min(2 * delay, parameters.longest_delay_seconds)
 
 
-def trouble(client: Elasticsearch) -> str:
+def cluster_trouble(client: Elasticsearch) -> str:
     """Why the cluster does not answer, empty if it does."""
     try:
         client.cluster.health(filter_path="status")
     except (ApiError, TransportError, ValueError, RecursionError) as error:
-        return trouble_of(error)
+        return describe_trouble(error)
     return ""
 
 
-def trouble_of(error: BaseException | None) -> str:
+def describe_trouble(error: BaseException | None) -> str:
     """What an error of the client says about the cluster."""
-    return refusal(error) if isinstance(error, ApiError) else no_answer(error)
+    return describe_refusal(error) if isinstance(error, ApiError) else describe_no_answer(error)

@@ -15,11 +15,11 @@ SHOWN_CHARACTERS = 300
 OF_OPENSSL = re.compile(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$")  # around the words of an error
 
 
-def refusal(error: ApiError) -> str:
+def describe_refusal(error: ApiError) -> str:
     """The answer in words, with what to do where it is about us; other errors as they are, on one line."""
     if isinstance(error, UnsupportedProductError):
         return f"answers {error.status_code} and is no Elasticsearch: check elasticsearch.url, and what a proxy before it answers"
-    why = reason(error)
+    why = error_reason(error)
     if error.status_code == UNKNOWN:
         key = "elasticsearch.api_key: it may have ended, or not be `encoded` of the answer that made it"
         return f"does not know us (401): check elasticsearch.username and password, or {key}"
@@ -37,7 +37,7 @@ def refusal(error: ApiError) -> str:
     return f"answers {error.status_code}" + (f" ({why})" if why else "")
 
 
-def no_answer(error: BaseException | None) -> str:
+def describe_no_answer(error: BaseException | None) -> str:
     """Why there is no answer, with what to do where certificates are at fault: the server may run well."""
     if isinstance(error, TlsError):
         why = " ".join(OF_OPENSSL.sub("", error.message).split())[:SHOWN_CHARACTERS]
@@ -45,7 +45,7 @@ def no_answer(error: BaseException | None) -> str:
     return f"does not answer ({type(error).__name__})"
 
 
-def reason(error: ApiError) -> str:
+def error_reason(error: ApiError) -> str:
     """The reason in the answer, on one line."""
     body: Any = error.body
     found = body.get("error", "") if isinstance(body, dict) else body

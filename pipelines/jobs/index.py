@@ -21,7 +21,7 @@ from pipelines.elasticsearch.bulk import (
     Refused,
     Stopping,
     lacks_preparation,
-    until_prepared,
+    prepare_when_available,
     write_all,
 )
 from pipelines.elasticsearch.documents import newest
@@ -58,7 +58,7 @@ def make_sink(
         if prepare is not None and (not prepared.is_set() or lacks_preparation(elastic, is_prepared)):
             if prepared.is_set():
                 log.warning("index templates are gone from Elasticsearch, and put again", url=elastic.url)
-            until_prepared(elastic, prepare, sending, stopping)
+            prepare_when_available(elastic, prepare, sending, stopping)
             prepared.set()
 
     def write(found: DataFrame, batch_id: int) -> None:

@@ -23,12 +23,19 @@ from app.core.ports import free_port
 from app.core.settings import ElasticsearchSettings, Settings
 from app.embedded.stack_state import Addresses
 from app.search import aliases, old_names
-from app.search.mappings import PROPERTIES, drop_version, ensure_templates, has_lifecycles, has_templates, versions
+from app.search.mappings import (
+    PROPERTIES,
+    drop_version,
+    ensure_templates,
+    has_lifecycles,
+    has_templates,
+    versions_with_templates,
+)
 from app.versions import serving
 from app.versions.serving import Serving, ServingInterval
 from benchmarks.chaos.http_faults import CUT, FaultyProxy
 from models.records.index_names import DELIVERIES, EARLY, INDEX_KINDS, LABELS, SHARED, alias_of
-from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, until_prepared, write_all
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, prepare_when_available, write_all
 from pipelines.elasticsearch.documents import documents
 from pipelines.errors import InputError, ServiceUnavailable
 from pipelines.jobs.index import make_sink
@@ -259,7 +266,7 @@ def test_templates_wait_for_a_server_that_refuses(url: str, client: Elasticsearc
                 faulty.fault = None
             return never(seconds)
 
-        until_prepared(Elastic(faulty.url), prepare, QUICK, stopping)
+        prepare_when_available(Elastic(faulty.url), prepare, QUICK, stopping)
         assert len(calls) >= 3
     found = client.indices.get_index_template(name=f"kappa-scores-{version}")
     assert [template["name"] for template in found["index_templates"]] == [f"kappa-scores-{version}"]
@@ -299,7 +306,7 @@ def test_a_template_that_the_server_refuses_holds_up_the_job_and_ends_nothing(ur
         connected.indices.put_index_template(name="kappa-wrong", index_patterns=[])
 
     with capture_logs() as logged, pytest.raises(ServiceUnavailable, match="stopped while it waited"):
-        until_prepared(Elastic(url), wrong, QUICK, lambda seconds: next(waits))
+        prepare_when_available(Elastic(url), wrong, QUICK, lambda seconds: next(waits))
     assert "answers 400" in logged[0]["why"]
 
 
@@ -456,9 +463,9 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
         for version in (old, new):
             ensure_templates(client, version, live=False)
             write_all(frame(spark, [score(version, 0)]), Elastic(url), QUICK, never)
-        aliases.point(client, serves(old))
+        aliases.point_live_aliases(client, serves(old))
         assert set(client.indices.get_alias(name="kappa-scores")) == {f"kappa-scores-{old}-{DAY}"}
-        aliases.point(client, serves(new))
+        aliases.point_live_aliases(client, serves(new))
         assert set(client.indices.get_alias(name="kappa-scores")) == {f"kappa-scores-{new}-{DAY}"}
         for version in (old, new):
             client.index(index=f"kappa-scores-{version}-2026.11.22", document={"@timestamp": NIGHT})
@@ -466,11 +473,11 @@ def test_a_version_is_live_when_it_is_told_so_and_its_later_indices_are_too(
             f"kappa-scores-{new}-{DAY}",
             f"kappa-scores-{new}-2026.11.22",
         }
-        assert {old, new} <= versions(client)
+        assert {old, new} <= versions_with_templates(client)
     finally:
         dropped = drop_version(client, old) + drop_version(client, new)
     assert len(dropped) == 4
-    assert not {old, new} & versions(client)
+    assert not {old, new} & versions_with_templates(client)
 
 
 def decided(kind: str, at: int, status: str) -> dict[str, Any]:
@@ -496,7 +503,7 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
                         client.index(
                             index=f"kappa-{kind}-{version}-{day}", id=f"{n}", document=decided(kind, at, status)
                         )
-            aliases.point(client, terms)
+            aliases.point_live_aliases(client, terms)
             client.indices.refresh(index=f"*-{unique}-*")
             for kind in INDEX_KINDS:
                 hits = client.search(index=f"kappa-{kind}", size=1_000)["hits"]["hits"]
@@ -505,9 +512,9 @@ def test_each_moment_is_shown_of_one_version_and_of_later_indices_too(client: El
                 ]
                 assert sorted(int(hit["_id"]) for hit in own) == list(range(len(moments))), kind
                 assert {hit["_index"].split("-")[3] for hit in own} == {"a", "b"}
-        assert aliases.point(client, back) == 16
+        assert aliases.point_live_aliases(client, back) == 16
         alone = Serving((ServingInterval(new),))
-        aliases.point(client, alone)
+        aliases.point_live_aliases(client, alone)
         shown = client.indices.get_alias(name="kappa-novelties")
         assert {name: found["aliases"]["kappa-novelties"] for name, found in shown.items()} == {
             f"kappa-novelties-{new}-{day}": {} for day in (DAY, "2026.11.22")
@@ -526,9 +533,9 @@ def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow
         for version in (old, new):
             ensure_templates(client, version, live=False)
             client.index(index=f"kappa-scores-{version}-{DAY}", document=decided("scores", NIGHT, ""))
-        aliases.point(client, Serving((ServingInterval(old),)))
+        aliases.point_live_aliases(client, Serving((ServingInterval(old),)))
         serving.write(tmp_path, Serving((ServingInterval(old),)).then(new, NIGHT - 1))  # and then it was killed
-        aliases.prepare(client, settings)
+        aliases.prepare_indices(client, settings)
         assert serving.read(tmp_path).aliased
         client.indices.refresh(index=f"kappa-scores-{unique}-*")
         hits = client.search(index="kappa-scores", size=1_000)["hits"]["hits"]
@@ -536,7 +543,7 @@ def test_who_comes_after_a_promotion_that_was_broken_off_lets_the_aliases_follow
         client.indices.put_alias(
             index=f"kappa-scores-{old}-{DAY}", name="kappa-scores"
         )  # what has followed is left alone
-        aliases.prepare(client, settings)
+        aliases.prepare_indices(client, settings)
         assert (
             client.indices.get_alias(index=f"kappa-scores-{old}-{DAY}")[f"kappa-scores-{old}-{DAY}"]["aliases"][
                 "kappa-scores"
@@ -606,13 +613,16 @@ def test_templates_do_without_lifecycles_where_the_server_has_none(client: Elast
     assert not has_lifecycles(client)
     ensure_templates(client, unique, live=False, settings=ElasticsearchSettings(retention_days=7))
     ensure_templates(client, unique, live=False, settings=ElasticsearchSettings(retention_days=7))
-    assert unique in versions(client)
+    assert unique in versions_with_templates(client)
     drop_version(client, unique)
 
 
 def test_a_server_that_is_away_is_an_error_of_one_line() -> None:
     with Elasticsearch(f"http://127.0.0.1:{free_port(0)}", max_retries=0) as nobody:
-        for does in (lambda: ensure_templates(nobody, "v", live=False), lambda: aliases.point(nobody, serves("v"))):
+        for does in (
+            lambda: ensure_templates(nobody, "v", live=False),
+            lambda: aliases.point_live_aliases(nobody, serves("v")),
+        ):
             with pytest.raises(ServiceUnavailable) as error:
                 does()
             assert "\n" not in str(error.value)
@@ -641,8 +651,8 @@ def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
         ensure_templates(client, version, live=False)
         newer = {"@timestamp": NIGHT, "message": "newer"}  # what the job has written meanwhile
         client.index(index=new, id="1", document=newer, version=50, version_type="external")
-        assert old_names.held(client) == {new: 3} and client.indices.exists(index=old)
-        assert old_names.rename(client, settings, lines.append) == {new: 3}
+        assert old_names.count_old_documents(client) == {new: 3} and client.indices.exists(index=old)
+        assert old_names.rename_indices(client, settings, lines.append) == {new: 3}
         client.indices.refresh(index=new)
         hits = client.search(index=f"kappa-novelties-{version}", version=True)["hits"]["hits"]
         assert {(h["_id"], h["_version"], h["_source"]["message"]) for h in hits} == {
@@ -651,7 +661,7 @@ def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
             ("2", 42, "old 2"),
         }
         assert client.indices.exists(index=foreign) and not client.indices.exists(index=old)
-        assert old_names.rename(client, settings, lines.append) == old_names.held(client) == {} and len(lines) == 1
+        assert old_names.rename_indices(client, settings, lines.append) == old_names.count_old_documents(client) == {} and len(lines) == 1
         old_names.refuse_old_names(client)
     finally:
         client.options(ignore_status=404).indices.delete(index=f"{old},{new},{foreign}", ignore_unavailable=True)

@@ -79,7 +79,7 @@ def test_a_retry_that_is_killed_before_it_has_noted_the_copy_is_completed_by_the
         append(settings, records)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(quarantine, "append", killed)
+        patch.setattr(quarantine_retry, "append", killed)
         quarantine_retry.retry(settings, planned(settings))
     assert quarantine.read(settings).kept == 1
     made = quarantine_retry.retry(settings, planned(settings))
@@ -98,7 +98,7 @@ def test_a_retry_that_is_killed_before_it_has_appended_the_copy_is_made_by_the_n
         return send(settings, records)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(quarantine, "send", killed)
+        patch.setattr(quarantine_retry, "send", killed)
         quarantine_retry.retry(settings, planned(settings))
     assert (copies(settings), quarantine.read(settings).kept) == ([], 1)
     made = quarantine_retry.retry(settings, planned(settings))

@@ -94,7 +94,7 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
     with dropped, running(settings, ["extract"]) as (runner, health):
         runner.wait(threading.Event())
     assert last_committed(checkpoint) == before, "a batch with a violation is not committed, so it is found again"
-    assert attempts.kept(attempts.file_of(settings, "extract")) is None, "nobody has to search for a record"
+    assert attempts.read_attempts(attempts.file_of(settings, "extract")) is None, "nobody has to search for a record"
     [found] = violations.read(settings)
     assert (found.job, found.batch, found.accepted) == ("extract", before + 1, None)
     with pytest.raises(DeterminismViolation) as refused, running(settings, ["extract"]):

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from app.search.mappings import PROPERTIES
-from pipelines.elasticsearch.bulk import with_lines
+from pipelines.elasticsearch.bulk import bulk_lines
 from pipelines.elasticsearch.documents import ECS_VERSION, documents, newest
 
 pytestmark = pytest.mark.spark
@@ -511,7 +511,7 @@ def test_every_field_of_a_document_is_in_the_strict_mapping(spark: SparkSession)
 
 def test_a_line_is_an_action_and_a_document_on_a_line_each(spark: SparkSession) -> None:
     found = documents(records(spark, [("novelties", NOVELTY), ("scores", SCORE)]), "live", TOPICS)
-    lines = sorted(row["line"] for row in with_lines(found).collect())
+    lines = sorted(row["line"] for row in bulk_lines(found).collect())
     for line, action in zip(lines, ("create", "index"), strict=True):
         first, second = line.removesuffix("\n").split("\n")
         assert list(json.loads(first)) == [action]

@@ -39,4 +39,4 @@ def test_starts_while_elasticsearch_is_away_say_nothing_about_records(spark: Spa
     assert job.sink is not None
     with pytest.raises(ServiceUnavailable, match="stopped while it waited"):
         job.sink(spark.createDataFrame([], DOCUMENTS), 3)
-    assert attempts.kept(attempts.file_of(settings, "index")) is None
+    assert attempts.read_attempts(attempts.file_of(settings, "index")) is None

@@ -20,7 +20,7 @@ from app.core.settings import Settings
 from app.search import aliases
 from app.search.mappings import ensure_templates
 from app.versions import serving
-from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, send, until_prepared
+from pipelines.elasticsearch.bulk import BulkParameters, Elastic, Outcome, prepare_when_available, send
 from pipelines.errors import InputError, ServiceUnavailable
 
 ONCE = BulkParameters(patience_seconds=0.0)
@@ -194,7 +194,7 @@ def test_templates_that_cannot_be_put_hold_up_index_and_end_nothing(
         capture_logs() as logged,
         pytest.raises(ServiceUnavailable, match="the job was stopped while it waited"),
     ):
-        until_prepared(Elastic(url), prepare, ONCE, lambda seconds: next(waits))
+        prepare_when_available(Elastic(url), prepare, ONCE, lambda seconds: next(waits))
     assert logged[0]["event"] == "waiting for Elasticsearch" and logged[0]["why"].startswith(why)
 
 
@@ -215,11 +215,11 @@ def test_a_lock_of_aliases_that_another_process_holds_holds_up_index_and_ends_no
         prepared: list[int] = []
 
         def prepare(client: Elasticsearch) -> None:
-            aliases.prepare(client, settings)
+            aliases.prepare_indices(client, settings)
             prepared.append(1)
 
         monkeypatch.setattr(aliases, "ensure_templates", lambda *_, **__: None)
-        until_prepared(Elastic(url), prepare, ONCE, stopping)
+        prepare_when_available(Elastic(url), prepare, ONCE, stopping)
     assert prepared == [1]
     assert logged[0]["event"] == "waiting for Elasticsearch"
     assert "serving.lock is held by another process" in logged[0]["why"]
@@ -229,4 +229,4 @@ def test_a_file_of_serving_versions_that_is_none_is_an_error_at_once(tmp_path: P
     serving.file_of(tmp_path).parent.mkdir()
     serving.file_of(tmp_path).write_text("{")
     with pytest.raises(InputError, match="not a list of serving intervals"):
-        aliases.prepare(Elastic("http://127.0.0.1:1").connect(), Settings(home=tmp_path))
+        aliases.prepare_indices(Elastic("http://127.0.0.1:1").connect(), Settings(home=tmp_path))

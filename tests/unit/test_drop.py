@@ -106,7 +106,7 @@ def test_savepoints_that_a_version_has_taken_by_itself_go_with_it(
     names = ("auto-v2-20260105T120000Z", "auto-v22-20260105T120000Z", "auto-live-20260105T120000Z", "before-upgrade")
     for name in names:
         (tmp_path / "savepoints" / name).mkdir(parents=True)
-    monkeypatch.setattr(drop, "holders", lambda *_: [])
+    monkeypatch.setattr(drop, "indices_with_alias", lambda *_: [])
     monkeypatch.setattr(drop, "drop_version", lambda *_: [])
     kafka: Any = Topics()
     elastic: Any = None

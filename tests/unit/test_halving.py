@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runtime.halving import OffsetSpan, Place, Spans, halves, size, unreadable
+from app.runtime.halving import OffsetSpan, Place, Spans, find_unreadable, halves, size
 
 
 def places(spans: Spans) -> list[Place]:
@@ -52,7 +52,7 @@ def test_halves_are_the_whole_in_order(spans: Spans) -> None:
 def test_exactly_the_records_that_cannot_be_read_are_found_in_few_probes(spans: Spans, data: st.DataObject) -> None:
     killers = set(data.draw(st.lists(st.sampled_from(places(spans)), max_size=6)))
     reader = Reader(killers)
-    assert {place for place, _ in unreadable(spans, reader.probe)} == killers
+    assert {place for place, _ in find_unreadable(spans, reader.probe)} == killers
     depth = math.ceil(math.log2(size(spans))) if size(spans) > 1 else 0
     assert reader.probes <= 1 + len(killers) * (2 + depth)
 
@@ -66,10 +66,10 @@ def test_records_that_fail_only_together_are_not_found(spans: Spans, data: st.Da
     )
     if together:
         reader = Reader(set(), together)
-        assert not list(unreadable(spans, reader.probe))
+        assert not list(find_unreadable(spans, reader.probe))
         assert reader.probes <= 3 + math.ceil(math.log2(size(spans)))
 
 
 def test_a_reader_that_always_fails_ends_the_search_once_every_record_was_named() -> None:
     spans = (OffsetSpan("a", 0, 5, 8),)
-    assert [place for place, _ in unreadable(spans, lambda spans, without: "away")] == [("a", 0, 5)]
+    assert [place for place, _ in find_unreadable(spans, lambda spans, without: "away")] == [("a", 0, 5)]

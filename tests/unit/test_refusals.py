@@ -6,9 +6,9 @@ import pytest
 from elastic_transport import ApiResponseMeta, HttpHeaders, NodeConfig
 from elasticsearch import ApiError
 
-from app.search.mappings import not_done
+from app.search.mappings import unavailable_error
 from dashboards.queries.search import sentence
-from pipelines.elasticsearch.refusals import refusal
+from pipelines.elasticsearch.refusals import describe_refusal
 
 MISSING = (
     "action [indices:admin/index_template/put] is unauthorized for user [kappa] with effective roles [kappa], this action is "
@@ -40,7 +40,7 @@ def test_wrong_credentials_and_a_missing_privilege_are_told_apart(
     status: int, reason: str, words: list[str], other: str
 ) -> None:
     found = error(status, reason)
-    for line in (refusal(found), str(not_done("put the index templates", "live", found))):
+    for line in (describe_refusal(found), str(unavailable_error("put the index templates", "live", found))):
         assert all(word in line for word in words) and other not in line and "\n" not in line
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.cli.run import set_start_position
 from app.core.settings import PROJECT, Settings
 from app.search import aliases
-from app.search.mappings import template
+from app.search.mappings import index_template
 from app.versions import locks, replay_manifest, serving, start_position
 from app.versions.pinned_configuration import as_begun, configuration_of, pin_configuration, with_pinned_models
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
@@ -103,7 +103,11 @@ def test_every_document_is_shown_by_exactly_one_version(
     steps: list[tuple[str, int]], at: int, kind: str, status: str
 ) -> None:
     served = after(steps)
-    shown = [v for v in served.versions if holds(aliases.filters(served.ranges(v))[kind], documents(kind, at, status))]
+    shown = [
+        v
+        for v in served.versions
+        if holds(aliases.version_filters(served.ranges(v))[kind], documents(kind, at, status))
+    ]
     assert len(shown) == 1
     if kind in ("novelties", "incidents") and status != "close":
         assert shown == [served.version]
@@ -115,16 +119,19 @@ def test_the_filter_of_the_version_that_serves_has_no_end_and_those_of_all_other
 ) -> None:
     served = after(steps)
     for version in served.versions:
-        for kind, query in aliases.filters(served.ranges(version)).items():
+        for kind, query in aliases.version_filters(served.ranges(version)).items():
             assert has_open_interval(query) == (version == served.version), kind
 
 
 def test_a_version_that_serves_alone_needs_no_filter() -> None:
-    assert set(aliases.filters(Serving().ranges("live")).values()) == {None}
-    assert template("scores", "live", True, {})["template"]["aliases"] == {"kappa-scores-live": {}, "kappa-scores": {}}
-    query = aliases.filters(after([("v2", 3)]).ranges("v2"))["scores"]
-    assert template("scores", "v2", True, {}, query)["template"]["aliases"]["kappa-scores"] == {"filter": query}
-    assert template("scores", "v3", False, {})["template"]["aliases"] == {"kappa-scores-v3": {}}
+    assert set(aliases.version_filters(Serving().ranges("live")).values()) == {None}
+    assert index_template("scores", "live", True, {})["template"]["aliases"] == {
+        "kappa-scores-live": {},
+        "kappa-scores": {},
+    }
+    query = aliases.version_filters(after([("v2", 3)]).ranges("v2"))["scores"]
+    assert index_template("scores", "v2", True, {}, query)["template"]["aliases"]["kappa-scores"] == {"filter": query}
+    assert index_template("scores", "v3", False, {})["template"]["aliases"] == {"kappa-scores-v3": {}}
 
 
 @given(promotions)

@@ -17,7 +17,7 @@ from app.core.settings import ElasticsearchSettings, Settings
 from app.doctor.search import elasticsearch as examined
 from app.search.connection import elasticsearch_connection
 from dashboards.queries.search import QueryError, indexed_versions
-from pipelines.elasticsearch.bulk import trouble
+from pipelines.elasticsearch.bulk import cluster_trouble
 
 ADVICE = "check elasticsearch.url, elasticsearch.ca_certs and the server's certificate"
 
@@ -56,7 +56,7 @@ def test_what_is_wrong_with_a_certificate_is_named(tmp_path: Path, days: int, tr
         settings = Settings(home=tmp_path, elasticsearch=own)
         client = elasticsearch_connection(settings).connect()
         named = f"cannot be reached by TLS (certificate verify failed: {why}): {ADVICE}"
-        assert trouble(client) == named
+        assert cluster_trouble(client) == named
         (finding,) = examined(settings)
         assert finding.found == f"https://127.0.0.1:{port} {named}"
         with pytest.raises(QueryError, match=f"cannot be reached by TLS .*{why}.*: {ADVICE}"):
