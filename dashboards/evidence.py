@@ -18,7 +18,7 @@ from dashboards.queries.incident import Incident
 from dashboards.queries.search import Span
 from dashboards.tables import score_column, show_table, text_column, time_column
 from dashboards.theme import badge
-from dashboards.words import clock, expectation_text, explanation_text, axis_title, series_text, percent, plain, plural
+from dashboards.words import axis_title, clock, expectation_text, explanation_text, percent, plain, plural, series_text
 
 PLOTTED = 4  # contributions with curves
 CAUSES = 3  # that are seen at once

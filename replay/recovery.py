@@ -235,7 +235,7 @@ def plan(settings: Settings, savepoints: Path | None = None) -> RecoveryPlan:
 
 def rules_from(settings: Settings) -> int:
     """The offset in the topic of rules from which records count, as the version began with it."""
-    return int(object_of(settings.configuration_file).get("control", {}).get("rules_from", 0))
+    return int(read_object(settings.configuration_file).get("control", {}).get("rules_from", 0))
 
 
 def has_changed_for_index(settings: Settings, log: LogState) -> bool:
@@ -519,7 +519,7 @@ def recover(
         for job, damage in what.mend.items():
             checkpoint_damage.mend(job, settings.version, damage, report)
         if what.other_rules:
-            kept = object_of(settings.configuration_file)
+            kept = read_object(settings.configuration_file)
             control = {key: value for key, value in kept["control"].items() if key != "rules_from"}
             write_json_durably(settings.configuration_file, {**kept, "control": control})
         start = what.start

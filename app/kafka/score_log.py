@@ -249,7 +249,7 @@ def window_around_focus(start: int, focus: int, end: int, *, most: int) -> tuple
 
 def later_start(at: int, focus: int, end: int, *, most: int) -> int:
     """Where reading goes on so that so many further records have the focus in their middle: at the place where it is, or after it."""
-    return cut(at, max(at, focus), end, most=max(most, NEAR))[0]
+    return window_around_focus(at, max(at, focus), end, most=max(most, NEAR))[0]
 
 
 def score_of(value: bytes | None) -> Mapping[str, Any] | None:

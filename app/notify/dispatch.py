@@ -11,7 +11,7 @@ from app.core.settings import Settings
 from app.core.timestamps import time_of_digits
 from app.kafka.topics import EARLY
 from app.notify.chain import ALIVE, PASSED, ChainVerdict
-from app.notify.deliveries import DeliveryLog, DeliveryHistory
+from app.notify.deliveries import DeliveryHistory, DeliveryLog
 from app.notify.early_threads import AlarmThread, EarlyThreads
 from app.notify.escalation import Escalation
 from app.notify.incident import LogPlace, ReadIncident

@@ -72,7 +72,7 @@ def count_old_documents(client: Elasticsearch) -> dict[str, int]:
         return {PREFIX + name: int(client.count(index=name)["count"]) for name in old_indices(client)}
     except (ApiError, TransportError) as error:
         what = "look for indices of early builds"
-        raise not_done(what, "", error) from error
+        raise unavailable_error(what, "", error) from error
 
 
 def rename_indices(client: Elasticsearch, settings: Settings, report: Report) -> dict[str, int]:

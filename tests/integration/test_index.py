@@ -661,7 +661,10 @@ def test_indices_of_a_release_without_the_prefix_are_found_and_copied_once(
             ("2", 42, "old 2"),
         }
         assert client.indices.exists(index=foreign) and not client.indices.exists(index=old)
-        assert old_names.rename_indices(client, settings, lines.append) == old_names.count_old_documents(client) == {} and len(lines) == 1
+        assert (
+            old_names.rename_indices(client, settings, lines.append) == old_names.count_old_documents(client) == {}
+            and len(lines) == 1
+        )
         old_names.refuse_old_names(client)
     finally:
         client.options(ignore_status=404).indices.delete(index=f"{old},{new},{foreign}", ignore_unavailable=True)

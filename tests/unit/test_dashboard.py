@@ -428,7 +428,7 @@ def test_a_series_of_an_incident_is_explained_by_the_episode_that_its_reason_is_
 def test_early_alarms_say_of_which_time_they_are() -> None:
     """Those that wait for longer than the page's range, because the jobs are behind, are not among them."""
     view = View("live", ["live"], "6h", ZoneInfo("UTC"), None)
-    found = early_alarms.in_figures(EarlySummary(confirmed=3, withdrawn=1), view)
+    found = early_alarms.summary_text(EarlySummary(confirmed=3, withdrawn=1), view)
     assert found.startswith(
         "0 alarms raised in the last 6 h and not settled yet. Of 4 raised and settled in that time 75%"
     )

@@ -258,7 +258,7 @@ def test_rules_that_would_be_compacted_before_the_other_inputs_are_gone_are_a_da
 
 def test_each_setting_that_a_topic_is_created_with_is_compared(settings: Settings) -> None:
     """Such as `segment.ms` of rules: of a segment that is written to for a year nothing is compacted for a year."""
-    for topic in wanted(settings):
+    for topic in required_topics(settings):
         for name in topic.config:
             config = topic.config | {name: "1"}
             found = log.topic_findings(settings, topic, TopicState((partition(),), config, rights=None))

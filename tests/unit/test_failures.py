@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.failures import is_worker_start_failure, is_state_schema_mismatch, refused_by_kafka
+from pipelines.failures import is_state_schema_mismatch, is_worker_start_failure, refused_by_kafka
 
 INITIALIZATION = "[STREAMING_PYTHON_RUNNER_INITIALIZATION{}] Streaming Runner initialization failed"
 

@@ -18,7 +18,7 @@ from app.core.timestamps import wall_clock
 from app.notify import service
 from app.notify.chain import ALERTS, LOOKS, PASSED, QUARANTINE, ChainAlerts, ChainState, ChainVerdict
 from app.notify.channels.kinds import open_channel
-from app.notify.deliveries import DeliveryLog, DeliveryHistory
+from app.notify.deliveries import DeliveryHistory, DeliveryLog
 from app.notify.dispatch import Dispatch
 from app.notify.incident import LogPlace, ReadIncident
 from app.notify.incidents_reader import PolledRecord, key_with_version
@@ -170,10 +170,12 @@ def test_an_incident_ends_under_the_key_by_which_channels_know_it_from_when_its_
     """Of a version that `notify.versions` names, after a rollback or promotion; what goes on in the version that serves now does not end."""
     own = Channels(tmp_path, CRITICAL, chat="alertmanager")
     opened_then, over = (incident(1, status, version="v2", severity="critical") for status in ("open", "close"))
-    own.dispatch.take(Read(PLACE, opened_then, opened_then.id))
+    own.dispatch.process(PolledRecord(PLACE, opened_then, opened_then.id))
     if goes_on:
-        own.dispatch.take(Read(PLACE, incident(1, "update", severity="critical"), incident(1).id, news=False))
-    own.dispatch.take(Read(PLACE, over, key_beside(over)))
+        own.dispatch.process(
+            PolledRecord(PLACE, incident(1, "update", severity="critical"), incident(1).id, news=False)
+        )
+    own.dispatch.process(PolledRecord(PLACE, over, key_with_version(over)))
     closed = [one.note.key for one in own.queued("chat") if one.note.status == "close"]
     assert closed == ([] if goes_on else [over.id])
     assert ("pager" in own.called(20)) is goes_on
@@ -184,9 +186,9 @@ def test_a_version_that_goes_on_with_an_incident_keeps_it_open_for_channels_of_a
     tmp_path: Path, kind: str
 ) -> None:
     own = Channels(tmp_path, chat=kind)
-    own.dispatch.take(Read(PLACE, incident(1, version="v2"), incident(1).id))
-    own.dispatch.take(Read(PLACE, incident(1, "update"), incident(1).id, news=False))
-    own.dispatch.take(Read(PLACE, incident(1, "close", version="v2"), f"{incident(1).id}-v2"))
+    own.dispatch.process(PolledRecord(PLACE, incident(1, version="v2"), incident(1).id))
+    own.dispatch.process(PolledRecord(PLACE, incident(1, "update"), incident(1).id, news=False))
+    own.dispatch.process(PolledRecord(PLACE, incident(1, "close", version="v2"), f"{incident(1).id}-v2"))
     assert {one.note.status for one in own.queued("chat")} == {"open"}
     own.take(incident(1, "close"))
     assert own.queued("chat")[-1].note.status == "close"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.core.settings import Settings
 from app.kafka.judged_windows import JudgedWindows
-from app.kafka.score_log import NEAR, CurvePoint, Question, add_score, window_around_focus, later_start, score_of
+from app.kafka.score_log import NEAR, CurvePoint, Question, add_score, later_start, score_of, window_around_focus
 from app.runtime.bounded_server import BoundedServer
 from app.runtime.score_server import MOST_SECONDS, handler, question_of, version_of
 from dashboards.queries.deployment import judged_in_log
