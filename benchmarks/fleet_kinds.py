@@ -6,7 +6,7 @@ Prints incidents in the first five days and after them, faults found and the min
 through one detector, none compared with its peers, and then through the correlator. A fault is found by an incident that is published on its
 host while it lasts, in its first two hours at most, or within ten minutes after. The rule is 3 sigma of a rolling day in two values of a
 metric, or of the lines of a level, in a row; its alerts within two minutes, or the time from one value to the next, are one incident.
-`--naive` judges the rule alone, which takes seconds; with the detector all fleets take a quarter of an hour.
+`--naive` judges the rule alone, which takes seconds; with the detector all fleets take twenty minutes.
 """
 
 from __future__ import annotations

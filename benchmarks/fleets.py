@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.fleet import TWENTY_MINUTES, SimulatedFleet, machine, server
+from benchmarks.metric_fleets import METRIC_FLEETS
 from models.core.arrays import Array
 
 PORTS, BUSY_PORTS = 200, 50  # of a network switch
@@ -270,4 +271,5 @@ FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "renamed": renamed,
     "clocks": clocks,
     "weekly": weekly,
+    **METRIC_FLEETS,
 }

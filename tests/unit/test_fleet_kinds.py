@@ -7,8 +7,11 @@ import pytest
 
 from benchmarks.fleet import START, InjectedFault, SimulatedFleet
 from benchmarks.fleet_kinds import HOUR_MS, Incident, incidents_of, judged, naive_incidents, rates
+from benchmarks.fleets import FLEETS
+from benchmarks.metric_fleets import METRIC_FLEETS
 from benchmarks.microservices import MINUTE, joined_alerts
 from benchmarks.naive import repeated
+from models.core.series import parse
 
 FAULT = InjectedFault("silent", "a", 10, 30)
 
@@ -46,6 +49,16 @@ def test_an_alarm_of_the_rule_takes_two_values_in_a_row() -> None:
 def test_alarms_within_the_time_apart_are_one_incident_with_all_their_hosts() -> None:
     found = joined_alerts([(9 * MINUTE, "c"), (MINUTE, "a"), (3 * MINUTE, "b")], 2 * MINUTE)
     assert [(one["published"], one["hosts"]) for one in found] == [(MINUTE, ["a", "b"]), (9 * MINUTE, ["c"])]
+
+
+@pytest.mark.parametrize("name", METRIC_FLEETS)
+def test_faults_of_a_fleet_are_on_its_hosts_and_in_its_time_and_its_values_are_always_the_same(name: str) -> None:
+    fleet, again = FLEETS[name](), METRIC_FLEETS[name]()
+    assert {fault.host for fault in fleet.faults} <= {parse(series).host for series in fleet.values}
+    assert all(24 < fault.begin < fault.end <= 24 * fleet.days for fault in fleet.faults)
+    for series, values in fleet.values.items():
+        assert values.shape == (fleet.windows,) and not np.isinf(values).any()
+        np.testing.assert_array_equal(values, again.values[series])
 
 
 def test_the_rule_judges_a_counter_by_its_increase() -> None:
