@@ -39,6 +39,7 @@ from models.detection.detector import ShardDetector
 from models.detection.shard_state import TABLES, host_of
 from models.stats import gamma_poisson as poisson
 from pipelines.errors import InputError
+from pipelines.failures import reading_state
 from pipelines.series_columns import shard_of
 from pipelines.spark_internals import prepare_state_reader
 from pipelines.state.shard_journal import restore_model
@@ -98,7 +99,8 @@ def describe_state(spark: SparkSession, settings: Settings, series: str) -> dict
     """
     host = host_in(series)
     shard = read_shard(spark, settings, host)
-    detector = shard.detector(settings.detector) if shard is not None else None
+    with reading_state(f"the state of version {settings.version}"):
+        detector = shard.detector(settings.detector) if shard is not None else None
     if shard is None or detector is None:
         raise unknown(spark, settings, series, host, [])
     if series not in detector:

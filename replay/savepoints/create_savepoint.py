@@ -39,6 +39,7 @@ from app.versions.start_position import start_position
 from models.core.parameters import DetectorParameters
 from models.incidents.correlator import Correlator
 from pipelines.errors import InputError, ServiceUnavailable
+from pipelines.failures import reading_state
 from pipelines.jobs.correlate import (
     NO_WINDOW,
     REFUSALS,
@@ -188,7 +189,8 @@ def spool_parts(parts: DataFrame, folder: Path) -> dict[int, int]:
     watermarks: dict[int, int] = {}
     for row in parts.toLocalIterator():
         if row.part == BUFFER:
-            watermarks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
+            with reading_state(f"the state of shard {row.shard}"):
+                watermarks[row.shard] = WindowBuffer.load(bytes(row.bytes)).done
             continue
         file = folder / str(row.shard) / row.part
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +202,9 @@ def read_spooled(folder: Path, watermarks: Mapping[int, int], parameters: Detect
     """The models that `spool_parts` has written, shard by shard in ascending order."""
     for shard, done in watermarks.items():
         stored = {file.name: file.read_bytes() for file in (folder / str(shard)).iterdir()}
-        yield ShardParts(shard, done, full_parts(stored, done, parameters, shard))
+        with reading_state(f"the state of shard {shard}"):
+            parts = full_parts(stored, done, parameters, shard)
+        yield ShardParts(shard, done, parts)
 
 
 def check_complete(watermarks: Mapping[int, int], provenance: Provenance) -> None:
@@ -247,7 +251,8 @@ def with_unread_events(
     positions: Mapping[int, int],
 ) -> CorrelatorState:
     """The state of `correlate` with all events up to the watermarks in its buffer, those that it has not read included, and none beyond."""
-    buffer = EpisodeEventBuffer.load(state.waiting)
+    with reading_state("the state of correlate"):
+        buffer = EpisodeEventBuffer.load(state.waiting)
     add_valid_records(buffer, valid_records(spark, settings, *records_after(settings, positions)))
     shards = shards_by_series(spark, {key[1] for key in buffer.waiting}, provenance.shards)
     return CorrelatorState(state.done, state.model, cut_to_watermarks(buffer, watermarks, shards).dump())

@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.error import HTTPError
 
 import numpy as np
@@ -20,12 +20,17 @@ from app.embedded.stack_state import ProcessId
 from app.runtime import state_query, state_server
 from app.runtime.health import Health, HealthServer
 from app.runtime.served_health import addresses
+from models.core import store
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection.detector import ShardDetector
-from pipelines.errors import InputError
-from pipelines.state.state_packing import pack_parts
+from pipelines.errors import InputError, OfAnotherRelease
+from pipelines.state.state_packing import BUFFER, pack_parts
 from pipelines.state.window_buffer import WindowBuffer
+from replay.savepoints.create_savepoint import read_spooled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 START, WINDOW = 1_767_614_400_000, 10_000
 GAUGE, COUNTER, LINES = "gauge/web-1/web/load", "counter/web-1//bytes", "logs/web-1/web/info"
@@ -258,3 +263,27 @@ def test_the_server_says_why_it_has_no_answer() -> None:
         status, body = get(f"{server.address}/state?series=x")
         assert status == 500
         assert "RuntimeError" in body["error"] and "\n" not in body["error"]
+
+
+def test_the_state_of_another_release_is_one_line_that_says_so(
+    story: WatchedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = story.shard
+    monkeypatch.setattr(state_query, "read_shard", lambda *_: shard)
+    monkeypatch.setattr(store, "FORMAT", 99)
+    with pytest.raises(
+        OfAnotherRelease, match=r"^the state of version live was written by another release \(.* wanted 99\)[^\n]*$"
+    ):
+        state_query.describe_state(cast("SparkSession", None), Settings(home=tmp_path), GAUGE)
+
+
+def test_of_the_state_of_another_release_no_savepoint_is_taken(
+    story: WatchedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = story.shard
+    for name, data in shard.stored.items() - {(BUFFER, shard.stored[BUFFER])}:
+        (tmp_path / str(shard.number)).mkdir(exist_ok=True)
+        (tmp_path / str(shard.number) / name).write_bytes(data)
+    monkeypatch.setattr(store, "FORMAT", 99)
+    with pytest.raises(OfAnotherRelease, match=r"has format \d+; wanted 99"):
+        list(read_spooled(tmp_path, {shard.number: shard.done}, DetectorParameters()))
