@@ -451,7 +451,7 @@ class Runner:
                 self.check(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise if a job has failed or if rows were dropped. An error of raised that a task raised is that error again, and handed on first."""
+        """Raise if a job has failed or if rows were dropped. A KappaError that a task raised is handed on and raised again."""
         error = query.exception()
         raised = None if error is None else failures.raised_kappa_error(error) or failures.refused_by_kafka(error)
         if raised is None and self.dropped_by_watermark:
