@@ -74,7 +74,7 @@ class Outbox:
         self._open: dict[str, Notification] = {}
         self._forgotten: set[str] = set()
         self._settled: OnSettled
-        self._resend_at = 0
+        self._resend_at = self._warn_at = 0
         self.thread = threading.Thread(target=self._run, name=f"notify {name}", daemon=True)
         self.problem = ""
 
@@ -165,9 +165,7 @@ class Outbox:
             if now - item.since_ms < self._patience_ms or self._stopping.is_set():
                 pause = error.after_seconds or min(LONGEST_PAUSE, 2.0 ** min(item.attempts - TRIES, 10))
                 item.not_before_ms = now + int(1000 * pause)
-                log.warning(
-                    "a channel does not take a notification", channel=self.name, answer=str(error), again_in=pause
-                )
+                self._warn(str(error), pause, now)
                 return
             outcome, answer = FAILED, f"given up: {error}"
         lost: list[QueuedNotification] = []
@@ -188,6 +186,18 @@ class Outbox:
             if outcome == DELIVERED and self.channel.resends:
                 self._open.pop(note.key, None)
                 self._open |= {} if note.status == "close" else {note.key: note}
+
+    def _warn(self, answer: str, pause: float, now: int) -> None:
+        """Log that the channel takes nothing: at most once a minute, however many notifications wait for it and are tried."""
+        if is_due(self._warn_at, now, 1000 * LONGEST_PAUSE):
+            self._warn_at = now + int(1000 * LONGEST_PAUSE)
+            log.warning(
+                "a channel does not take notifications",
+                channel=self.name,
+                answer=answer,
+                waiting=self.waiting,
+                again_in=pause,
+            )
 
     def _lost(self, note: Notification) -> list[QueuedNotification]:
         """Notifications to drop behind one that was not delivered: all up to the next opening, as the channel does not know what they are about."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from support.incident_records import alarm, incident
 from support.receiver import Receiver, receiving
 
@@ -260,6 +261,23 @@ def test_of_notifications_that_are_tried_again_the_one_that_is_due_first_goes_fi
         note = incident_notification(incident(1), "open", key, Links())
         box.put(QueuedNotification(note, "default", [PLACE], not_before_ms=not_before))
     assert (found := box._next()) is not None and found.note.key == "b"
+
+
+def test_a_channel_that_is_away_is_one_warning_a_minute_however_many_notifications_wait(tmp_path: Path) -> None:
+    own = Channels(tmp_path)
+    box, now = own.boxes["chat"], [7 * MINUTE]
+    box._clock = lambda: now[0]
+    own.ending.set()  # each is tried once
+    for number in range(5):
+        box.put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+    with structlog.testing.capture_logs() as logged:
+        for item in own.queued("chat"):
+            box._deliver(item)
+        assert [one["waiting"] for one in logged] == [5]
+        now[0] += MINUTE
+        for item in own.queued("chat"):
+            box._deliver(item)
+    assert [one["event"] for one in logged] == ["a channel does not take notifications"] * 2
 
 
 def test_an_alert_about_kappa_that_still_holds_is_neither_over_nor_new_after_a_restart(tmp_path: Path) -> None:
