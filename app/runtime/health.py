@@ -31,6 +31,8 @@ from pipelines.jobs import detect
 
 log = structlog.get_logger()
 
+NO_WATERMARK = "1970-01-01T00:00:00"  # what Spark says while a query has none
+
 
 @dataclass
 class JobHealth:
@@ -111,14 +113,14 @@ class Health:
         operators = progress.get("stateOperators", [])
         rows = progress.get("numInputRows", 0)
         dropped = sum(op.get("numRowsDroppedByWatermark", 0) for op in operators)
-        watermark = progress.get("eventTime", {}).get("watermark")
+        watermark = progress.get("eventTime", {}).get("watermark", NO_WATERMARK)
         with self._lock:
             job = self._jobs.setdefault(name, JobHealth())
             job.batch_id = progress.get("batchId", -1)
             job.batch_seconds = progress.get("batchDuration", 0) / 1000
             job.rows += rows
             job.lag = lag_of(progress)
-            job.watermark = watermark
+            job.watermark = None if watermark.startswith(NO_WATERMARK) else watermark
             job.state_bytes = sum(op.get("memoryUsedBytes", 0) for op in operators)
             job.dropped += dropped
             job.last_progress, job.waiting_since = time.monotonic(), None
@@ -140,7 +142,7 @@ class Health:
 
     def _delay(self, watermark: str | None) -> float | None:
         """How far a watermark is behind the clock now: without records, and so without batches, it stays where it is."""
-        if watermark is None or watermark.startswith("1970"):
+        if watermark is None:
             return None
         return self._clock() - datetime.fromisoformat(watermark).astimezone(UTC).timestamp()
 

@@ -205,11 +205,12 @@ def test_a_watermark_that_stays_falls_behind_the_clock_while_a_job_finds_nothing
 
 
 @pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z"])
-def test_a_watermark_that_is_not_known_yet_has_no_delay(watermark: str | None) -> None:
+def test_a_watermark_that_is_not_known_yet_is_none_and_has_no_delay(watermark: str | None) -> None:
     health = Health(60, clock=lambda: NOW)
     health.on_progress("extract", progress(eventTime={"watermark": watermark} if watermark else {}))
     assert ("kappa_watermark_delay_seconds", "extract") not in exposed(health)
-    assert health.summary()["jobs"]["extract"]["watermark_delay_seconds"] is None
+    job = health.summary()["jobs"]["extract"]
+    assert (job["watermark"], job["watermark_delay_seconds"]) == (None, None)
 
 
 def test_a_report_without_anything_optional_is_taken() -> None:
