@@ -269,7 +269,11 @@ def test_a_channel_that_is_away_is_one_warning_a_minute_however_many_notificatio
     box._clock = lambda: now[0]
     own.ending.set()  # each is tried once
     for number in range(5):
-        box.put(Waiting(of_incident(incident(number), "open", str(number), Links()), "default", [PLACE]))
+        box.put(
+            QueuedNotification(
+                incident_notification(incident(number), "open", str(number), Links()), "default", [PLACE]
+            )
+        )
     with structlog.testing.capture_logs() as logged:
         for item in own.queued("chat"):
             box._deliver(item)
