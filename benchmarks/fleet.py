@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from models.core.arrays import Bools, Floats, Ints
 from models.core.series import parse
-from models.templates.extraction import template_id
+from models.templates.extraction import template_id, template_of
 
 START = 1_767_571_200_000  # epoch ms: Monday, 2026-01-05, 00:00 UTC
 TWENTY_MINUTES = 1 / 3
@@ -70,7 +70,8 @@ class SimulatedFleet:
         return np.asarray((self.hours >= begin) & (self.hours < end))
 
     def lines(self, host: str, service: str, level: str, text: str, number: Ints) -> None:
-        """Add lines of a template, so many in each window, to those of their level."""
+        """Add lines like one, or like its template, so many in each window, to those of their level."""
+        text = template_of(text)
         logs, own = f"logs/{host}/{service}/{level}", f"template/{host}/{service}/{level}/{template_id(text)}"
         self.values[logs] = self.values.get(logs, np.zeros(self.windows)) + number
         self.values[own], self.templates[own] = number.astype(np.float64), text

@@ -11,6 +11,20 @@ from benchmarks.fleet import TWENTY_MINUTES, SimulatedFleet, machine, server
 from benchmarks.metric_fleets import METRIC_FLEETS
 from models.core.arrays import Array
 
+RARE_LINES = (  # of a kernel, harmless; every third one counts as an error
+    "CPU3: Core temperature above threshold, cpu clock throttled (total events = 12)",
+    "usb 1-1: new high-speed USB device number 5 using xhci_hcd",
+    "eth0: Link is Up - 1Gbps/Full - flow control rx/tx",
+    "perf: interrupt took too long (2501 > 2500), lowering kernel.perf_event_max_sample_rate to 79750",
+    "TCP: request_sock_TCP: Possible SYN flooding on port 8080. Sending cookies.",
+    "device veth12ab entered promiscuous mode",
+    "nf_conntrack: default automatic helper assignment has been turned off",
+    "clocksource: timekeeping watchdog on CPU1: Marking clocksource tsc as unstable",
+    "Adding 2097148k swap on /swapfile. Priority:-2",
+    "sched: RT throttling activated",
+    "mce: CPU2: Machine check events logged",
+    "FS-Cache: Loaded",
+)
 PORTS, BUSY_PORTS = 200, 50  # of a network switch
 
 
@@ -255,6 +269,47 @@ def queues() -> SimulatedFleet:
     return fleet
 
 
+def once() -> SimulatedFleet:
+    """Ten machines whose kernels write harmless lines now and then; three of them say once that something has failed."""
+    fleet = SimulatedFleet(days=5)
+    for k in range(10):
+        machine(fleet, f"vm-{k}")
+        blocked = fleet.rng.poisson(0.4, fleet.windows)
+        fleet.lines(f"vm-{k}", "kernel", "info", "[UFW BLOCK] IN=eth0 OUT= SRC=10.0.0.7 DST=10.0.0.1 LEN=60", blocked)
+        for number, text in enumerate(RARE_LINES, 1):
+            seldom = fleet.rng.poisson(1e-3 / number, fleet.windows)
+            fleet.lines(f"vm-{k}", "kernel", "info" if number % 3 else "error", text, seldom)
+    for host, begin, text in (
+        ("vm-2", 60.0, "Buffer I/O error on dev sda1, logical block 1234, lost async page write"),
+        ("vm-5", 95.0, "Out of memory: Killed process 4711 (java) total-vm:8123456kB"),
+        ("vm-7", 110.0, "EXT4-fs (sdb1): Remounting filesystem read-only"),
+    ):
+        fleet.fault(text.split(":", 1)[0], host, begin, begin + 0.5)
+        fleet.lines(host, "kernel", "error", text, fleet.between(begin, begin + fleet.seconds / 3600).astype(int))
+    return fleet
+
+
+def bursts() -> SimulatedFleet:
+    """Six machines with known errors in bursts, an hour each; on one a message for an hour that is new, on one a rare error 25 times as often."""
+    fleet = SimulatedFleet(days=5)
+    for k in range(6):
+        host, bad = f"api-{k}", np.zeros(fleet.windows, dtype=bool)
+        server(fleet, host, "api")
+        fleet.lines(host, "api", "info", "request 4711 done", fleet.rng.poisson(8 * (1 + 0.4 * fleet.wave(8))))
+        for begin in fleet.rng.uniform(3, 24 * fleet.days, 6):
+            bad |= fleet.between(begin, begin + 1)
+        fleet.lines(
+            host, "api", "error", "upstream 12 timed out", np.where(bad, fleet.rng.poisson(0.7, fleet.windows), 0)
+        )
+        declined = np.full(fleet.windows, 0.08)
+        if k == 4:
+            declined[fleet.fault("errors x25", host, 100, 101)] *= 25
+        fleet.lines(host, "api", "error", "payment 815 declined", fleet.rng.poisson(declined))
+    new = fleet.fault("new message", "api-1", 70, 71) * fleet.rng.poisson(0.7, fleet.windows)
+    fleet.lines("api-1", "api", "error", "cannot parse amount of order 9", new)
+    return fleet
+
+
 FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "office": office,
     "batch": batch,
@@ -268,6 +323,8 @@ FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "blue-green": blue_green,
     "fail-over": fail_over,
     "hourly": hourly,
+    "once": once,
+    "bursts": bursts,
     "renamed": renamed,
     "clocks": clocks,
     "weekly": weekly,
