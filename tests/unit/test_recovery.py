@@ -368,8 +368,8 @@ def test_the_rules_of_a_topic_that_was_made_again_count_from_its_beginning(
     without_broker(monkeypatch, own)
     pin_configuration(own)
     held = {("rules", 0): OffsetRange(0, ends)}
-    monkeypatch.setattr(recovery, "log_state", lambda *_: LogState(held, tuple(changes), lambda _: []))
-    monkeypatch.setattr(recovery, "gaps_of", lambda *_: {})
+    monkeypatch.setattr(recovery, "read_log_state", lambda *_: LogState(held, tuple(changes), lambda _: []))
+    monkeypatch.setattr(recovery, "find_offset_gaps", lambda *_: {})
     what = recovery.plan(own)
     assert what.other_rules is again and (not again or what.problems)
     if not changes:  # else the recorder of losses needs a broker
