@@ -310,6 +310,81 @@ def bursts() -> SimulatedFleet:
     return fleet
 
 
+def shops() -> SimulatedFleet:
+    """Four shops of five tills with hours of their own and a closed day in the week, and three servers."""
+    fleet = SimulatedFleet(days=16, seconds=120)
+    for shop in range(4):
+        opens, closes, closed = 7.5 + shop, 16.5 + 1.5 * shop, 6 if shop % 2 else 2
+        for till in range(5):
+            on = np.zeros(fleet.windows, dtype=bool)
+            for day in (day for day in range(fleet.days) if day % 7 != closed):
+                begin = 24 * day + opens - fleet.rng.uniform(0.1, 0.4)
+                on |= fleet.between(begin, 24 * day + closes + fleet.rng.uniform(0.1, 0.6))
+            machine(fleet, f"till-{shop}{till}", on)
+    for k in range(3):
+        machine(fleet, f"db-{k}")
+    fleet.end("till-12", 24 * 10 + 12, 5)
+    fleet.end("till-33", 24 * 4 + 15, 4)
+    fleet.multiply("gauge/till-01//cpu", 24 * 10 + 10)
+    fleet.end("db-1", 24 * 11 + 23, 3)
+    fleet.multiply("gauge/db-2//cpu", 24 * 12 + 4)
+    return fleet
+
+
+def class_rooms() -> SimulatedFleet:
+    """Two rooms of ten machines, used for three or four hours on working days, in the morning or the afternoon by turns, and two servers."""
+    fleet = SimulatedFleet(days=16, seconds=120)
+    for room in range(2):
+        on = np.zeros((10, fleet.windows), dtype=bool)
+        for day in (day for day in range(fleet.days) if day % 7 < 5):
+            begin, hours = (9.0, 3.0) if (day % 7 + room) % 2 else (13.0, 4.0)
+            for k in range(10):
+                first = 24 * day + begin + fleet.rng.uniform(-0.3, 0.1)
+                on[k] |= fleet.between(first, 24 * day + begin + hours + fleet.rng.uniform(-0.1, 0.4))
+        for k in range(10):
+            machine(fleet, f"room{room}-{k}", on[k])
+    for k in range(2):
+        machine(fleet, f"files-{k}")
+    fleet.end("room0-4", 24 * 9 + 14, 2)
+    fleet.end("room1-7", 24 * 9 + 9.5, 2)
+    fleet.multiply("gauge/room1-2//cpu", 24 * 11 + 10)
+    fleet.end("files-1", 24 * 10 + 20, 3)
+    return fleet
+
+
+def lab() -> SimulatedFleet:
+    """Twelve machines that are on for six hours in the mean and off for ten, at any time, and three that are always on."""
+    fleet = SimulatedFleet(days=13, seconds=120)
+    for k in range(12):
+        on, at = np.zeros(fleet.windows, dtype=bool), fleet.rng.uniform(0, 10)
+        while at < 24 * fleet.days:
+            until = at + fleet.rng.exponential(6)
+            on |= fleet.between(at, until)
+            at = until + fleet.rng.exponential(10)
+        machine(fleet, f"lab-{k:02d}", on)
+    for k in range(3):
+        machine(fleet, f"build-{k}")
+    fleet.end("build-0", 24 * 8 + 13, 3)
+    fleet.end("build-1", 24 * 9 + 2, 3)
+    fleet.multiply("gauge/build-2//cpu", 24 * 10 + 11)
+    return fleet
+
+
+def sundays() -> SimulatedFleet:
+    """Twelve servers that start anew each Sunday from four on, one after the other; one does not come back."""
+    fleet = SimulatedFleet(days=15, seconds=120)
+    for k in range(12):
+        on = np.ones(fleet.windows, dtype=bool)
+        for day in range(6, fleet.days, 7):
+            begin = 24 * day + 4 + 0.15 * k
+            on &= ~fleet.between(begin, begin + fleet.rng.uniform(0.1, 0.2))
+        machine(fleet, f"app-{k:02d}", on)
+    fleet.end("app-03", 24 * 9 + 4.5, 2)
+    fleet.end("app-07", 24 * 13 + 4 + 0.15 * 7, 5)
+    fleet.multiply("gauge/app-05//cpu", 24 * 11 + 12)
+    return fleet
+
+
 FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "office": office,
     "batch": batch,
@@ -329,4 +404,8 @@ FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "clocks": clocks,
     "weekly": weekly,
     **METRIC_FLEETS,
+    "shops": shops,
+    "class-rooms": class_rooms,
+    "lab": lab,
+    "sundays": sundays,
 }
