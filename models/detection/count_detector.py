@@ -93,7 +93,9 @@ class CountDetector:
         memory = self._memory(applied, chosen)
         b = poisson.predict(s, x, window.end, p, memory)
         quiet, taught = (window.end - s[poisson.LAST_LINE]) / 1000, None if memory is None else memory.taught
-        overdue = schedule.step(s[OF_SCHEDULE], x > 0, quiet, b.seconds, window.end, p.window_seconds, taught)
+        overdue = schedule.step(
+            s[OF_SCHEDULE], x > 0, quiet, b.seconds, window.end, p.window_seconds, p.zero_nats, taught
+        )
         poisson.learn(s, x, window.end, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
@@ -244,7 +246,9 @@ class CountDetector:
         """How long the episode may last before what it is about is normal, seconds."""
         usual = self._p.lasting(self._p.persistence_minutes)
         if episode.cause == OVERDUE:
-            return MOST_OVERDUE * self._interval(row)
+            own = self._state.counts.matrix[OF_SCHEDULE, row.row]
+            left_out = float(schedule.usually_left_out(own, self._p.window_seconds, self._p.zero_nats))
+            return (MOST_OVERDUE + left_out) * self._interval(row)
         return ZERO_PATIENCE * usual if episode.cause == ZERO else usual
 
     def _interval(self, row: _CountRow) -> float:

@@ -7,6 +7,8 @@ trials to stayed       run lengths of absence (`run_length`); log_... are those 
 log_seen, log_window   the last window with a line: its end, ms, and its number among the windows with the host
 refused, refused_delay the end of the last window, ms, in which records were refused for their time, and by how many seconds they were late; negative
                        of records that were ahead of it
+away_0 to away_6       a day each, epoch days modulo seven: the hours of it in which the host was away, as bits; log_... its log; see `usual_hours`
+away_usual             whether an absence is usual in this hour
 lines, rows            lines of logs and rows of metrics of a context, decayed
 templates, metrics     how many of either it has had, decayed
 mix_...                see `models.stats.template_mixture`
@@ -20,6 +22,7 @@ HOST_COLUMNS = (
     *("first", "seen", "windows", "step", "trials", "begun", "asked", "stayed"),
     *("log_seen", "log_window", "log_trials", "log_begun", "log_asked", "log_stayed"),
     *("refused", "refused_delay"),
+    *(f"{prefix}away_{name}" for prefix in ("", "log_") for name in (*range(7), "usual")),
 )
 CONTEXT_COLUMNS = ("first", "seen", "lines", "templates", "rows", "metrics", *template_mixture.CONTEXT_COLUMNS)
 HOST_PLACES, CONTEXT_PLACES = ({name: at for at, name in enumerate(names)} for names in (HOST_COLUMNS, CONTEXT_COLUMNS))

@@ -7,6 +7,8 @@ is no drop of hundreds of rates, and nothing is learnt from it. The surprise of 
 long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence, and 45 reports before it. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
 
+In hours in which a host or its log is usually away its absence does not count (`usual_hours`). Where it goes on after them, the episode begins then.
+
 Where metrics or hosts end all day, as those of pods or machines that live for minutes do, one more that ends is no news (`churn`).
 
 A host whose records are all refused for their time, as its clock is wrong, is absent too: the reason of its silence says so, as long as there were
@@ -32,6 +34,7 @@ from models.detection.episodes import Episode
 from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
 from models.detection.limits import METRICS, TEMPLATES, Limits
 from models.detection.shard_state import HOUR_MS, ShardState, ShardWindow, host_of
+from models.detection.usual_hours import UsualHours
 from models.records.records import USUAL_END, EpisodeEvent
 from models.stats import run_length
 
@@ -50,16 +53,20 @@ class Silence:
     ) -> None:
         self._state, self._p, self._control, self._limits = state, p, control, limits
         self._churn, self._host_churn = churn, hosts
+        self._hours, self._log_hours = UsualHours(state), UsualHours(state, "log_")
         self._half_life, self._window = 3_600_000.0 * p.habit_half_life_hours, 1000.0 * p.window_seconds
 
     def hosts(self, now: int, present: Bools) -> list[EpisodeEvent]:
         """Learn which hosts are present, `(n_hosts,)`; reports those that fell silent or returned."""
         state = self._state
+        self._turn_hours(now)
         events = [self._back(row, now) for row in self._silent_hosts() if present[row]]
         hosts = state.hosts.storage[0]
         absent = learn_hosts(hosts, present, state.steps, float(now), self._half_life, self._window)
         planned = self._control.planned("hosts")
         planned = planned[~present[planned]]
+        if absent:
+            planned = np.union1d(planned, np.flatnonzero(~present & self._hours.now()))
         if self._limits.hosts_unsure:
             planned = np.union1d(planned, np.flatnonzero(~present))
         if len(planned):
@@ -68,6 +75,18 @@ class Silence:
             rows = np.flatnonzero(~present)
             events += self._absent_hosts(now, np.setdiff1d(rows, planned) if len(planned) else rows)
         return events
+
+    def _turn_hours(self, now: int) -> None:
+        """Learn the hours that have passed since the last window."""
+        seen, log_seen = self._state.host_column("seen"), self._state.host_column("log_seen")
+        before = int(seen.max(initial=0.0))  # when any host was present
+        if not before or (now - 1) // HOUR_MS == (before - 1) // HOUR_MS:
+            return
+        silent, log_silent = (self._state.host_column(name) == 0 for name in ("trials", "log_trials"))
+        silent[self._silent_hosts()] = log_silent[self._silent_hosts(LOG_SILENT)] = True
+        self._hours.turn(now, before, silent)
+        # Of the log of a host that is away nothing is known.
+        self._log_hours.turn(now, before, log_silent & (log_seen > 0) & (seen > before - HOUR_MS))
 
     def _learn_logs(self, rows: Ints, gap: Floats, passed: Floats) -> None:
         """Learn that logs of hosts are there after a gap of so many windows; what is older by `passed` ms fades."""
@@ -119,6 +138,7 @@ class Silence:
                 f"host {host}",
                 now,
                 seen=seen,
+                counted=length[at],
                 surprise=surprise[at],
                 usual=usual[at],
                 delay=state.host_column("refused_delay")[row] if refused else 0.0,
@@ -186,7 +206,9 @@ class Silence:
             unsure = np.union1d(self._planned_logs(missing), self._limits.unsure(TEMPLATES)).astype(np.int64)
             at[unsure[missing[unsure]]] += 1.0  # the window does not count
             missing[unsure] = False
-        rows = np.flatnonzero(missing)
+        usual = missing & self._log_hours.now()
+        at[usual] += 1.0  # nor does this one, but nothing is observed
+        rows = np.flatnonzero(missing & ~usual)
         if not len(rows):
             return missing, events
         trials, begun, asked, stayed = state.hosts.matrix[LOG_RUNS, rows]
@@ -197,13 +219,21 @@ class Silence:
         found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
         if not found:
             return missing, events
-        usual = run_length.share_outside(trials, begun, asked, stayed)
+        share = run_length.share_outside(trials, begun, asked, stayed)
         for i in found:
             row = int(rows[i])
             host = unquote(state.hosts.names[row])
             name, seen = log_of(host), state.host_column("log_seen")[row]
+            counted = windows[row] - at[row]
             events += self._silent(
-                name, LOG_SILENT, f"log of {host}", now, seen=seen, surprise=surprise[i], usual=usual[i]
+                name,
+                LOG_SILENT,
+                f"log of {host}",
+                now,
+                seen=seen,
+                counted=counted,
+                surprise=surprise[i],
+                usual=share[i],
             )
             if self._exhausted(name, now):
                 events.append(self._give_up(name, now))
@@ -290,15 +320,19 @@ class Silence:
         seen: float,
         surprise: float,
         usual: float,
+        counted: float = math.inf,
         delay: float = 0.0,
     ) -> list[EpisodeEvent]:
+        """An episode about what was seen last at `seen`, epoch ms, and whose absence counts in so many windows."""
         episode = self._state.episodes.get(name)
         seconds = (now - seen) / 1000
+        begun = now - counted * self._window
+        start = begun if begun - seen >= HOUR_MS else seen  # after hours in which it was usually away
         opens = episode is None
         if episode is None:
             nan = math.nan
             episode = Episode(
-                name, cause, "silence", int(seen), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
+                name, cause, "silence", int(start), float(surprise), float(surprise), 0.0, float(usual), nan, nan, "reports/window",
                 "", part="silence",
             )  # fmt: skip
         elif episode.cause != cause:  # the next window opens an episode about the silence

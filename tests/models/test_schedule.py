@@ -39,7 +39,7 @@ def overdue(
             continue
         lines, quiet = there[minute], 60.0 * (minute - last)
         unobserved = np.full(len(comings), 60.0 * (minute - seen))
-        nats = schedule.step(s, lines, quiet, unobserved, START + 60_000 * minute, 60.0)
+        nats = schedule.step(s, lines, quiet, unobserved, START + 60_000 * minute, 60.0, P.zero_nats)
         last, seen = np.where(lines, minute, last), minute
         for at in np.flatnonzero(nats >= P.zero_nats).tolist():
             found[at].append(minute)
@@ -105,6 +105,22 @@ def test_one_that_is_missing_is_reported_until_the_next_one_and_so_is_another() 
     (found,) = overdue([comings], 15 * DAY)
     days = sorted({minute // int(DAY) for minute in found})
     assert {8, 11} <= set(days) <= {8, 9, 11, 12} and max(m for m in found if m < 10 * DAY) < 9 * DAY + 3
+
+
+def test_a_job_that_leaves_out_times_now_and_then_is_reported_three_times_and_then_when_more_are_missing_than_chance_leaves_out() -> (
+    None
+):
+    rng = np.random.default_rng(8)
+    left_out = 30 + np.flatnonzero(rng.random(30 * 24 - 40) < 0.02)
+    (found,) = overdue([np.delete(every(HOUR, 30 * 24, jitter=1), left_out)], 32 * DAY)
+    reported = sorted({int(minute // HOUR) for minute in found})
+    assert len(left_out) > 9 and reported[:3] == left_out[:3].tolist()
+    assert reported[3:][0] == 30 * 24 + 3
+
+
+def test_a_nightly_job_that_failed_twice_in_a_month_is_reported_the_third_time() -> None:
+    (found,) = overdue([np.delete(every(DAY, 40, jitter=1), [10, 20, 38])], 40 * DAY)
+    assert sorted({int(minute // DAY) for minute in found}) == [10, 20, 38]
 
 
 def test_what_was_not_observed_is_not_overdue_until_it_has_come_again() -> None:
