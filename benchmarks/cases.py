@@ -16,7 +16,7 @@ from benchmarks import collections, kinds
 from benchmarks.collections import BEGIN, BenchmarkSeries
 from benchmarks.together import HOUR_MS, TableAnswers, TimedTable
 from models.core.arrays import Array, Floats, Ints
-from models.detection.table_score import rising
+from models.detection.table_score import make_increasing
 
 DATA = Path(__file__).parents[2] / "shared"
 COLLECTIONS = ("nab", "wsd", "tcpd", *collections.HOST_COLLECTIONS)
@@ -92,7 +92,7 @@ def cases_of(collection: str, shared: Path = DATA) -> list[Case]:
 
 def table_of(series: BenchmarkSeries) -> TimedTable:
     """A univariate series whose times rise; rows are as far apart as the median of their distances."""
-    times = rising(series.times)
+    times = make_increasing(series.times)
     period = float(np.median(np.diff(times))) / MS
     return TimedTable(series.name, period, times, series.values[:, None], host=False)
 

@@ -33,8 +33,8 @@ from models.core.arrays import Floats, Ints, Texts
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
-from models.detection.table_score import window
-from models.incidents.cause import Suspect, rank
+from models.detection.table_score import one_point_window
+from models.incidents.cause import Suspect, rank_services
 from models.incidents.correlator import Correlator
 from models.incidents.members import Member, member_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
@@ -81,7 +81,7 @@ class Watch:
         values = values[self.order]
         there = np.flatnonzero(np.isfinite(values))
         if len(there):
-            _, events = self.detector.step(at, window(self.names[there], values[there]))
+            _, events = self.detector.step(at, one_point_window(self.names[there], values[there]))
             if self.correlator.step(at, events, self.detector.watched):
                 self.published.append(self.row)
             self.seen += [(self.row, event) for event in events if event.series in self.of]
@@ -111,7 +111,7 @@ class Watch:
 
 def listed(suspects: Sequence[Suspect], calls: Iterable[Column] = ()) -> Ranked:
     """Components by who is likely the cause, then the other metrics by their strength."""
-    first = [(cause.service, cause.metric) for cause in rank(suspects, calls)]
+    first = [(cause.service, cause.metric) for cause in rank_services(suspects, calls)]
     rest = sorted(suspects, key=lambda s: (-s.strength, s.service, s.what))
     return list(dict.fromkeys([*first, *((s.service, s.what) for s in rest)]))
 

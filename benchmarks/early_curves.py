@@ -30,7 +30,7 @@ from models.core.parameters import DetectorParameters
 from models.core.series import Series, build, parse
 from models.detection.alarm_bounds import EarlyParameters
 from models.detection.detector import ShardDetector
-from models.detection.table_score import window
+from models.detection.table_score import one_point_window
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import Bound
@@ -109,7 +109,7 @@ class ManySeries:
             if not len(series):
                 continue
             self.windows += 1
-            found = detector.step(now, window(series, values))[1]
+            found = detector.step(now, one_point_window(series, values))[1]
             known |= {bound.series: bound for bound in detector.bounds}
             self.incidents += [one.to_record("live") for one in correlator.step(now, found, detector.watched)]
 

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.collections import NEZHA_DAY
 from models.core.arrays import Floats, Ints
 from models.templates.extraction import template_id, template_of
-from models.templates.merging import merged
+from models.templates.merging import merge_templates
 
 PROFILES = ("standard", "reward_low_FP_rate", "reward_low_FN_rate")
 WINDOWS = "combined_windows.json"
@@ -134,7 +134,7 @@ def judge_templates(shared: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         for log in sorted(data.glob("*/*_2k.log")):
             with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-                texts = merged([template_of(line.rstrip("\r\n")) for line in lines])
+                texts = merge_templates([template_of(line.rstrip("\r\n")) for line in lines])
             ids = map(template_id, texts)
             _write(Path(folder) / f"{log.parent.name}.csv", ("LineId", "EventId"), enumerate(ids, 1))
         mean = _run(shared / "score" / "template_score.py", [folder, "--data", str(data)])["mean"]

@@ -34,7 +34,7 @@ from app.embedded.kafka import kafka_command, start_kafka, stop_kafka
 from benchmarks.deployment import say
 from benchmarks.templates import accuracy
 from models.templates.extraction import template_of
-from models.templates.merging import merged
+from models.templates.merging import merge_templates
 
 MOST = 500  # lines of one place that count
 HEAP_MIB = 512
@@ -102,7 +102,7 @@ def figures(lines: list[Located]) -> dict[str, object]:
     kept, labels = judged(lines)
     found = [template_of(one.line) for one in kept]
     count = {"lines": len(kept), "places": len(set(labels)), "left_out": len(lines) - len(kept)}
-    return count | {"masks": accuracy(found, labels), "merged": accuracy(merged(found), labels)}
+    return count | {"masks": accuracy(found, labels), "merged": accuracy(merge_templates(found), labels)}
 
 
 @contextmanager

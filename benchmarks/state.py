@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from models.core.parameters import DetectorParameters
-from models.core.store import in_bytes, numbers_of, read_part
+from models.core.store import read_numbers, read_part, split_bytes
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from pipelines.state.shard_journal import ShardJournal
@@ -78,8 +78,8 @@ def by_column(parts: Mapping[str, bytes], series: int) -> dict[str, float]:
         if "sizes" not in about:
             found[name] = len(CODEC.compress(data)) / series
             continue
-        for column, numbers in numbers_of(arrays, about).items():
-            (laid,) = in_bytes(np.atleast_2d(numbers))
+        for column, numbers in read_numbers(arrays, about).items():
+            (laid,) = split_bytes(np.atleast_2d(numbers))
             found[f"{name}.{column}"] = len(CODEC.compress(laid.as_buffer())) / series
     return found
 

@@ -24,9 +24,9 @@ from rich.table import Table
 from app.core.settings import PROJECT
 from app.simulator.parameters import COLUMN
 from app.simulator.vocabulary import PARAMETER, TEMPLATES
-from models.templates.extraction import masked, template_of
+from models.templates.extraction import mask_messages, template_of
 from models.templates.masks import MASKS
-from models.templates.merging import merged
+from models.templates.merging import merge_templates
 
 SHARED = PROJECT.parent / "shared"
 
@@ -114,13 +114,13 @@ def withstood(every: list[System]) -> dict[str, dict[str, float]]:
 
 def templates(lines: Iterable[str]) -> list[str]:
     """The template of each line, once `detect` has seen them all."""
-    return merged([template_of(line) for line in lines])
+    return merge_templates([template_of(line) for line in lines])
 
 
 def left_out(every: list[System]) -> dict[str, float]:
     """Leave one system out: each is masked without what improves no other system."""
     without = [
-        [accuracy(masked(s.lines, [*MASKS[:i], *MASKS[i + 1 :]]), s.labels)[0] for s in every]
+        [accuracy(mask_messages(s.lines, [*MASKS[:i], *MASKS[i + 1 :]]), s.labels)[0] for s in every]
         for i in range(len(MASKS))
     ]
     worth = np.array([accuracy(templates(s.lines), s.labels)[0] for s in every]) - np.array(without)  # (masks, systems)
@@ -129,7 +129,7 @@ def left_out(every: list[System]) -> dict[str, float]:
         s.name: [m for m, by in zip(MASKS, needed, strict=True) if not by[k] or by.sum() > 1]
         for k, s in enumerate(every)
     }
-    return over(every, lambda s: (merged(masked(s.lines, rest[s.name])), s.labels))
+    return over(every, lambda s: (merge_templates(mask_messages(s.lines, rest[s.name])), s.labels))
 
 
 def simulated(seed: int, lines: int = 20_000) -> dict[str, float]:

@@ -23,7 +23,7 @@ from models.core.parameters import DetectorParameters
 from models.core.windows import Scores
 from models.detection.detector import ShardDetector
 from models.detection.host_score import HostParameters
-from models.detection.table_score import TableScorer, detector_of, window
+from models.detection.table_score import TableScorer, make_detector, one_point_window
 from models.records.records import EpisodeEvent
 
 WEEK_MS, HOUR_MS = 604_800_000.0, 3_600_000.0
@@ -81,7 +81,7 @@ def _stepped(
     tables: Sequence[TimedTable], p: DetectorParameters, joined: HostParameters | None, *, host: bool
 ) -> list[TableAnswers]:
     """The same of tables whose rows are as far apart, by one detector."""
-    detector, names = detector_of(p, host=host), [f"t{i:06d}" for i in range(len(tables))]
+    detector, names = make_detector(p, host=host), [f"t{i:06d}" for i in range(len(tables))]
     scorers = [_scorer(table, name, p, detector, joined) for table, name in zip(tables, names, strict=True)]
     shifts = [shift(table.times, table.period, tables[0].times[0]) for table in tables]
     scores = [np.full(len(table.times), np.nan) for table in tables]
@@ -93,7 +93,7 @@ def _stepped(
         if not there:
             continue
         series, values = (np.concatenate([one[k] for one in there]) for k in (2, 3))
-        found, events = detector.step(now, window(series, values))
+        found, events = detector.step(now, one_point_window(series, values))
         own = events_by_host(events)
         end = 0
         for i, row, some, _, at in there:

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboards.chrome import View
 from dashboards.queries.early import EarlySummary, FirstSeen
 from dashboards.words import clock, code, local_text, plain, plural, series_text
-from models.core.wording import apart
+from models.core.wording import distinguishable
 
 
 def show(found: EarlySummary, view: View) -> None:
@@ -54,5 +54,5 @@ def crossing_text(row: Mapping[str, Any] | pd.Series[Any]) -> str:
     if pd.isna(row["value"]):
         return f"{name}: a line that its service never had: {str(row['template'] or '')[:200]}"
     above = pd.notna(row["upper"])
-    value, bound = apart(float(row["value"]), float(row["upper"] if above else row["lower"]))
+    value, bound = distinguishable(float(row["value"]), float(row["upper"] if above else row["lower"]))
     return f"{name}: {value}, {'above' if above else 'below'} {bound}"

@@ -18,4 +18,6 @@ def address(of: Incident, environment: Mapping[str, str] = os.environ) -> str | 
     known = [Runbook(**one) for one in json.loads(environment.get(f"{PREFIX}RUNBOOKS", "[]"))]
     labels = frozenset(label for name in of.series for label in labels_of(name))
     first = next(iter(of.series), "")
-    return runbook.address(known, IncidentFacts(of.id, of.kind, of.severity, of.hosts, of.services, first, labels))
+    return runbook.runbook_address(
+        known, IncidentFacts(of.id, of.kind, of.severity, of.hosts, of.services, first, labels)
+    )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from models.core.printable import printable
 from models.core.series import parse
-from models.core.wording import apart
+from models.core.wording import distinguishable
 from models.core.wording import number as short
 
 # A row of a frame, or anything else that is read by column names.
@@ -185,7 +185,7 @@ def expectation_text(row: Row) -> str:
     reason = row.get("reason") or ""
     if low is None or high is None or pd.isna(low) or pd.isna(high) or ", was " in reason:
         return ""
-    seen, lower, upper = apart(float(row["value"]), float(low), float(high))
+    seen, lower, upper = distinguishable(float(row["value"]), float(low), float(high))
     own = [f"seen {with_unit(seen, unit)}", f"expected {lower} to {with_unit(upper, unit)}"]
     phrases = [] if "expected " in reason else own
     if not pd.isna(row.get("typical")):

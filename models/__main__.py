@@ -22,7 +22,7 @@ def main() -> None:
         rows = Windows(names[:n], np.ones(n, np.int64), zeros, zeros, zeros, zeros, zeros, none, none)
         detector.step(10_000 * window, rows)
     candidates, zero, one, no = ChangeCandidates(), np.zeros(1), np.ones(1), np.zeros(1, bool)
-    candidates.open(np.arange(1))
+    candidates.add(np.arange(1))
     row = CandidateRows(zero, zero, one, no, no, zero, 10_000.0, one, zero, 600_000.0, one, zero)
     change_point.step(candidates, np.arange(1), row, ChangeParameters())
     template_of("ERROR 12 lines")

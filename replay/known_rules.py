@@ -8,7 +8,7 @@ from app.core.settings import ControlSettings, Settings
 from app.kafka import rule_topic
 from app.versions import replay_manifest
 from app.versions.pinned_configuration import model_settings, reading
-from models.rules.hindsight import known_beforehand
+from models.rules.hindsight import rules_known_beforehand
 
 
 def with_known_rules(settings: Settings) -> Settings:
@@ -22,6 +22,6 @@ def with_known_rules(settings: Settings) -> Settings:
         with reading(settings.version):
             return settings.model_copy(update={"control": model_settings(earlier.configuration)["control"]})
     topic = rule_topic.read(settings)
-    rules = known_beforehand(settings.control.rules, topic.placed, topic.window_ms, rule_topic.log_refused)
+    rules = rules_known_beforehand(settings.control.rules, topic.placed, topic.window_ms, rule_topic.log_refused)
     structlog.get_logger().info("rules as known now", rules=len(rules), up_to_offset=topic.end)
     return settings.model_copy(update={"control": ControlSettings(rules=rules, rules_from=topic.end)})

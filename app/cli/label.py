@@ -17,7 +17,7 @@ from app.versions import serving
 from models.core.series import parse
 from models.records.index_names import alias_of
 from models.records.labels import MOST_SERIES, is_name
-from models.records.records import LABELS, MOST_AUTHOR, MOST_COMMENT, Label, fitting
+from models.records.records import LABELS, MOST_AUTHOR, MOST_COMMENT, Label, fit_into_bytes
 from models.records.schema import parsed, plain
 from pipelines.errors import InputError, ServiceUnavailable
 
@@ -82,7 +82,9 @@ def whole_incident(settings: Settings, incident: str) -> tuple[dict[str, Any], i
 
 def series_of(shown: Iterable[str], members: Sequence[str]) -> tuple[list[str], int]:
     """Names for a label: of the series that an incident shows and of those of its episodes, each once; and how many episodes have no place."""
-    names = fitting([name for name in dict.fromkeys([*shown, *members]) if is_name(name)][:MOST_SERIES], SERIES_BYTES)
+    names = fit_into_bytes(
+        [name for name in dict.fromkeys([*shown, *members]) if is_name(name)][:MOST_SERIES], SERIES_BYTES
+    )
     known = set(names)
     return names, sum(name not in known for name in members)
 

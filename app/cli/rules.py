@@ -22,9 +22,9 @@ from app.core.user_name import user_name
 from app.versions import serving
 from models.core.wording import counted
 from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
-from models.rules.check import effects, explain, selected, times
+from models.rules.check import describe_effects, describe_selection, describe_times, explain
 from models.rules.rule import Rule
-from models.rules.rule_log import MOST_RULES, OF_ROUTES, LoggedRule, canonical, keys_of, record_of, rule_from
+from models.rules.rule_log import MOST_RULES, OF_ROUTES, LoggedRule, canonical_json, keys_of, record_of, rule_from
 from pipelines.errors import InputError, KappaError
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Di
         last = before or rules.over.get(record["name"])
         keys = keys_of(record_of(json.dumps(record)))
         word = NEW if before is None else CHANGED
-        if last is not None and last.rule == canonical(keys):
+        if last is not None and last.rule == canonical_json(keys):
             word = SAME
         if word != SAME:
             check_lasts(keys, rules.since)
@@ -335,9 +335,9 @@ def described(one: LoggedRule, appended: AppendedRule) -> dict[str, Any]:
     record, rule = appended.record, rule_from(json.loads(one.rule), one.since)
     return {
         "name": one.name,
-        "series": selected(rule),
-        "does": effects(rule),
-        "when": times(rule),
+        "series": describe_selection(rule),
+        "does": describe_effects(rule),
+        "when": describe_times(rule),
         "written": iso(appended.appended),
         "author": record.author,
         "comment": record.comment,
@@ -352,7 +352,7 @@ def shown(differences: Sequence[Difference]) -> list[list[str]]:
         [
             one.word,
             one.name,
-            "" if one.word == REMOVED else canonical(keys_of(record_of(json.dumps(one.record)))),
+            "" if one.word == REMOVED else canonical_json(keys_of(record_of(json.dumps(one.record)))),
             one.before,
         ]
         for one in differences

@@ -127,7 +127,7 @@ def changes_by(
 
 def overlaps(one: LoggedRule, now: int, until: int) -> bool:
     """Whether a rule is about some of a time, epoch ms."""
-    begin, end = one.effective().span
+    begin, end = one.effective_record().span
     return begin < until and end > now
 
 

@@ -28,7 +28,7 @@ from app.core.report import Report
 from app.core.timestamps import LAST_MS
 from models.core.arrays import Floats
 from models.core.printable import printable
-from models.detection.table_score import rising
+from models.detection.table_score import make_increasing
 from models.rules.rule import LARGEST
 from pipelines.errors import InputError
 
@@ -375,7 +375,7 @@ def load(files: Sequence[Path], columns: TableColumns, period: float | None, rep
             msg = f"{table.file}, row {int(np.argmax(one >= LAST_MS))}, is of a time after 2199; wanted earlier ones"
             raise InputError(msg)
     _forward(tables, own, report)
-    risen = rising(np.concatenate(own))
+    risen = make_increasing(np.concatenate(own))
     cuts = np.cumsum([len(table) for table in tables])[:-1]
     return OrderedTables(tables, tuple(np.split(risen, cuts)), period or period_of(tables, own), dated)
 

@@ -16,8 +16,8 @@ from app.cli.output import RowsOut, progress_bar
 from app.cli.table_files import other_file
 from app.core.atomic_files import atomic_text
 from models.core.formulas import as_text
-from models.templates.extraction import template_id, template_of, uncoloured
-from models.templates.merging import merged
+from models.templates.extraction import strip_terminal_codes, template_id, template_of
+from models.templates.merging import merge_templates
 from pipelines.errors import InputError
 
 COLUMNS = ("line", "template_id", "template")
@@ -49,11 +49,11 @@ class LineTemplates:
     def add(self, line: str) -> None:
         """Take in the next line."""
         known = self.texts
-        self.of_line.append(known.setdefault(template_of(uncoloured(line)), len(known)) if line else -1)
+        self.of_line.append(known.setdefault(template_of(strip_terminal_codes(line)), len(known)) if line else -1)
 
     def rows(self, counts: TemplateCounts) -> Iterator[Row]:
         """A row per line that is not empty, in order, with the templates merged by all lines; `counts` is updated along the way."""
-        texts = merged(list(self.texts))
+        texts = merge_templates(list(self.texts))
         cells = list(map(as_text, texts))
         for number, at in enumerate(self.of_line, 1):
             if at < 0:

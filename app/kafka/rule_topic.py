@@ -26,10 +26,10 @@ from models.rules.rule_log import (
     RuleLog,
     forgotten_until,
     has_ended,
+    parse_strict_json,
     record_of,
     rule_in,
-    strict,
-    taken,
+    take_all,
 )
 from pipelines.errors import InputError
 from pipelines.inputs import fields
@@ -104,13 +104,13 @@ class RuleTopic:
     def in_effect(self, now: int) -> RulesNow:
         """The rules that are in effect in the window of `now`, epoch ms, or of the last record if that is later, and those that will be."""
         log, since = RuleLog(), max([now // self.window_ms * self.window_ms, *(one.since for one in self.records[-1:])])
-        deque(taken(log, self.placed, self.window_ms, log_refused), maxlen=0)
+        deque(take_all(log, self.placed, self.window_ms, log_refused), maxlen=0)
         log.forget(forgotten_until(since, self.window_ms))
         room = MOST_RULES - len(log.known)
         log.forget(since)
         last = (rule_in(one.placed) for one in {one.name: one for one in self.records}.values())
-        over = {one.name: one for one in last if one is not None and has_ended(one.effective(), since)}
-        return RulesNow(since, {one.name: one for one in log.logged()}, room, over)
+        over = {one.name: one for one in last if one is not None and has_ended(one.effective_record(), since)}
+        return RulesNow(since, {one.name: one for one in log.rules_of_log()}, room, over)
 
     def at(self, offset: int) -> AppendedRule:
         """The record with an offset."""
@@ -224,7 +224,7 @@ def rule_text(name: str, value: bytes | None) -> str | None:
         return None
     try:
         text = value.decode("utf-8-sig")  # without a byte order mark, as `extract` reads it
-        source = strict(text)
+        source = parse_strict_json(text)
     except ValueError:
         return None
     return text if source.get("record") == RuleRecord.KIND and source.get("name") == name else None

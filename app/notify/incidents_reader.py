@@ -19,7 +19,7 @@ from app.versions import serving
 from app.versions.serving import Serving
 from models.records.labels import MOST_BYTES, is_label
 from models.records.records import EarlyAlarm
-from models.rules.rule_log import strict
+from models.rules.rule_log import parse_strict_json
 
 log = structlog.get_logger()
 
@@ -190,7 +190,7 @@ def labelled_incident(value: bytes | None) -> str:
     if value is None or len(value) > MOST_BYTES or (b'"label"' not in value and b"\\" not in value):
         return ""
     try:
-        found = strict(value.decode("utf-8-sig"))  # without a byte order mark, as `extract` reads it
+        found = parse_strict_json(value.decode("utf-8-sig"))  # without a byte order mark, as `extract` reads it
     except ValueError:
         return ""
     incident = found.get("incident") if is_label(found) else None

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from app.core.settings import Settings
 from app.notify.incident import ReadIncident
 from models.records.records import EarlyAlarm
-from models.rules.runbook import IncidentFacts, Runbook, address
+from models.rules.runbook import IncidentFacts, Runbook, runbook_address
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,4 @@ class Links:
     def runbook(self, one: ReadIncident) -> str:
         """Its runbook; empty where there is none."""
         facts = IncidentFacts(one.id, one.kind, one.severity, one.hosts, one.services, one.series, one.labels)
-        return address(self.runbooks, facts) or ""
+        return runbook_address(self.runbooks, facts) or ""

@@ -16,7 +16,7 @@ from models.core.series import labels_of, parse
 from models.core.wording import counted
 from models.records.records import SEVERITIES, EarlyAlarm
 from models.rules.route import Route
-from models.rules.rule_log import LoggedRule, Placed, RuleLog, is_route, taken
+from models.rules.rule_log import LoggedRule, Placed, RuleLog, is_route, take_all
 
 log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class Routes:
         """
         if anew:
             self._begin()
-        deque(taken(self._log, self._by_window(records), window_ms, unread), maxlen=0)
+        deque(take_all(self._log, self._by_window(records), window_ms, unread), maxlen=0)
 
     def _by_window(self, records: Iterable[Placed]) -> Iterator[Placed]:
         """The records; after the last one of each window what is in effect by then is noted."""
@@ -87,10 +87,10 @@ class Routes:
     def _change(self, since: int) -> None:
         """What is in effect from a window on."""
         before, self._logged = self._logged, {}
-        for one in self._log.logged():
+        for one in self._log.rules_of_log():
             if not is_route(one.rule):
                 continue
-            found = before.get(one) or one.effective()
+            found = before.get(one) or one.effective_record()
             if isinstance(found, Route):
                 self._logged[one] = found
             if one not in before and isinstance(found, Route):

@@ -142,7 +142,9 @@ class NumpyUnivariate(Univariate):
         self._begin_hours(turned, index, mean)
         s = {name: array[:, index] for name, array in self.state.hot.items()}
         s = {name: array[0] if HOT[name][1] == 1 else array for name, array in s.items()}
-        warming = (s["rows"] < p.warm_up_rows) | (s["rows"] * s["interval"] < 60 * self._of("warm_up_minutes", index))
+        warming = (s["rows"] < p.warm_up_rows) | (
+            s["rows"] * s["interval"] < 60 * self._parameter_of("warm_up_minutes", index)
+        )
         return WindowSeries(index, s, now, turned, warming)
 
     def _features(self, series: WindowSeries, n: Ints, mean: Floats, m2: Floats, trust: Floats) -> MeasuredFeatures:
@@ -159,7 +161,7 @@ class NumpyUnivariate(Univariate):
         """Predictive stage: surprises of the features under both memories, nats, `(features, n)`, which then learn them."""
         s, p = series.hot, self._p
         keep, keep_robust = (
-            features.kept(seen.seconds, DAY * self._of(name, series.index), p.level_rows)
+            features.kept(seen.seconds, DAY * self._parameter_of(name, series.index), p.level_rows)
             for name in ("level_half_life_days", "robust_half_life_days")
         )
         ever = predictive.step_ever(s, seen, keep, series.warming, p)

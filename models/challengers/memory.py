@@ -19,7 +19,7 @@ import pyarrow as pa
 from models.challengers.adapters import ChallengerClass, SeriesDetector, detector_of
 from models.core.arrays import Floats, Ints
 from models.core.parameters import LEAST_ROWS
-from models.core.store import part, read_part
+from models.core.store import read_part, write_part
 from models.stats.normal_gamma import MOST_NATS
 
 PART = "challengers"
@@ -173,7 +173,7 @@ class ChallengerMemories:
             "begun": pa.array([m.begun for m in self.series], type=pa.int64()),
             "began": pa.array([m.began for m in self.series], type=pa.int64()),
         }
-        return part(columns, {"made_by": self.made_by if self.series else ""})
+        return write_part(columns, {"made_by": self.made_by if self.series else ""})
 
     @classmethod
     def load(cls, data: bytes) -> ChallengerMemories:

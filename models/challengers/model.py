@@ -76,9 +76,9 @@ class ChallengedUnivariate(Univariate):
         for row in rows.tolist():
             self._memories.series[row] = self._aside[row]
 
-    def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
+    def adopt_level(self, row: int, level: float, *, healthy: bool = True) -> None:
         """Make `level` the new normal of a series: its last `ADOPTED_ROWS` rows become its history."""
-        super().adopt(row, level, healthy=healthy)
+        super().adopt_level(row, level, healthy=healthy)
         memory = self._memories.series[row]
         if memory.begun:
             memory.renew(memory.began, ADOPTED_ROWS)

@@ -19,6 +19,6 @@ Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 
 
-def among(texts: Collection[str], known: Container[str]) -> Bools:
+def is_in(texts: Collection[str], known: Container[str]) -> Bools:
     """Whether each text is among the known ones, a set or what is as quick; `np.isin` compares each text with each."""
     return np.fromiter(map(known.__contains__, texts), dtype=np.bool_, count=len(texts))

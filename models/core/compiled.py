@@ -85,7 +85,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         with suppress(OSError):  # a folder that cannot be read: as if there were no code
             found = super().load_overload(sig, target_context)
         if found is None:
-            say_that_it_compiles()
+            announce_compilation()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -107,7 +107,7 @@ def is_missing() -> bool:
 
 
 @cache
-def say_that_it_compiles() -> None:
+def announce_compilation() -> None:
     """Say so on stderr, once in a process: for half a minute or longer nothing else is heard of it."""
     sys.stderr.write(
         "kappa: compiling the models to machine code, which takes about a minute; it is kept for the next start\n"

@@ -193,7 +193,7 @@ class DetectorParameters:
         rows = max(self.metric_clear_windows, self.windows(minutes=self.metric_clear_minutes) / apart)
         return min(rows, self.windows(hours=MOST_CLEAR_HOURS) / apart)
 
-    def lasting(self, minutes: float) -> float:
+    def adoption_seconds(self, minutes: float) -> float:
         """Seconds that a new level must last where `minutes` are asked of windows of usual length; longer windows stretch it."""
         return 60.0 * minutes * self.window_seconds / min(self.window_seconds, self.usual_window_seconds)
 

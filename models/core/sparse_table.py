@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from models.core.arrays import Array, Bools, Floats, Ints
-from models.core.store import numbers_of, numbers_part
+from models.core.store import read_numbers, write_numbers
 
 Table = dict[str, Floats]
 
@@ -41,7 +41,7 @@ class SparseTable:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def open(self, rows: Ints) -> None:
+    def add(self, rows: Ints) -> None:
         """Add series, all numbers 0; `rows` of the other table that are not here yet."""
         if not len(rows):
             return
@@ -50,34 +50,34 @@ class SparseTable:
         self.columns = {name: np.insert(column, at, 0) for name, column in self.columns.items()}
         self.changed = True
 
-    def places(self, rows: Ints) -> Ints:
+    def find_or_add(self, rows: Ints) -> Ints:
         """The places of series, which are added where they are missing; `rows` of the other table, `(m,)`."""
         at = np.searchsorted(self.rows, rows)
         known = at < len(self.rows)
         known[known] = self.rows[at[known]] == rows[known]
         if known.all():
             return at
-        self.open(rows[~known])
+        self.add(rows[~known])
         return np.searchsorted(self.rows, rows)
 
-    def take(self, places: Ints) -> Table:
+    def read(self, places: Ints) -> Table:
         """The numbers at `places`, in double precision, `(len(places),)` each."""
         return {name: column[places].astype(np.float64) for name, column in self.columns.items()}
 
-    def put(self, places: Ints, table: Mapping[str, Floats]) -> None:
-        """Write the numbers at `places`: the inverse of `take`."""
+    def write(self, places: Ints, table: Mapping[str, Floats]) -> None:
+        """Write the numbers at `places`: the inverse of `read`."""
         for name, numbers in table.items():
             self.columns[name][places] = numbers
         self.changed = True
 
-    def change(self, row: int, how: Callable[[Table], None]) -> None:
+    def update(self, row: int, how: Callable[[Table], None]) -> None:
         """Change the numbers of the series at a row of the other table, in place; it is added where it is missing."""
-        places = self.places(np.array([row]))
-        table = self.take(places)
+        places = self.find_or_add(np.array([row]))
+        table = self.read(places)
         how(table)
-        self.put(places, table)
+        self.write(places, table)
 
-    def drop(self, chosen: Bools) -> None:
+    def remove(self, chosen: Bools) -> None:
         """Remove the chosen series, `(n,)`."""
         if chosen.any():
             self.rows = self.rows[~chosen]
@@ -86,18 +86,18 @@ class SparseTable:
 
     def forget(self, rows: Ints) -> None:
         """Remove the series at `rows` of the other table."""
-        self.drop(np.isin(self.rows, rows))
+        self.remove(np.isin(self.rows, rows))
 
     def keep(self, kept: Bools) -> None:
         """Follow a removal of rows from the other table, of which those in `kept` stay and move up."""
-        self.drop(~kept[self.rows])
+        self.remove(~kept[self.rows])
         self.rows = (np.cumsum(kept) - 1)[self.rows]
         self.changed = True
 
     def dump(self) -> bytes:
         """As an Arrow part, a row for each series."""
         self.changed = False
-        return numbers_part({"row": self.rows.astype(np.int32), **self.columns})
+        return write_numbers({"row": self.rows.astype(np.int32), **self.columns})
 
     @classmethod
     def load(cls, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> Self:
@@ -106,7 +106,7 @@ class SparseTable:
         if about.get("columns") != wanted:
             msg = f"detector state has {cls.WHAT} with {about.get('columns')}; wanted {wanted}"
             raise ValueError(msg)
-        found, table = numbers_of(arrays, about), cls()
+        found, table = read_numbers(arrays, about), cls()
         table.rows = found["row"].astype(np.int64)
         table.columns = {name: found[name].astype(kind) for name, kind in cls.KINDS.items()}
         table.changed = False

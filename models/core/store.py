@@ -95,7 +95,9 @@ class SeriesTable:
         if self._dumped_empty and not self.names:
             return self._dumped_empty
         matrix = self.matrix
-        found = _stream({kind: in_bytes(matrix[own].astype(kind)) for kind, own in self._by_kind.items()}, self._about)
+        found = _stream(
+            {kind: split_bytes(matrix[own].astype(kind)) for kind, own in self._by_kind.items()}, self._about
+        )
         if not self.names:
             self._dumped_empty = found
         return found
@@ -106,7 +108,7 @@ class SeriesTable:
         if about.get("columns") != list(self.columns):
             msg = f"detector state has columns {about.get('columns')}; wanted {list(self.columns)}"
             raise ValueError(msg)
-        found = numbers_of(arrays, about)
+        found = read_numbers(arrays, about)
         rows = len(next(iter(found.values())))
         if rows != len(names):
             msg = f"detector state has {rows} rows of numbers for {len(names)} names: not one dump"
@@ -119,7 +121,7 @@ class SeriesTable:
         self._owner = np.zeros((len(self._owner), room), dtype=np.int64)
 
 
-def numbers_part(columns: Mapping[str, Array]) -> bytes:
+def write_numbers(columns: Mapping[str, Array]) -> bytes:
     """Columns of numbers, `(n,)` or `(size, n)`, as a part that has one value for each type."""
     tables = {name: np.atleast_2d(numbers) for name, numbers in columns.items()}
     kinds = tuple(numbers.dtype.str[1:] for numbers in tables.values())
@@ -127,7 +129,7 @@ def numbers_part(columns: Mapping[str, Array]) -> bytes:
     for kind, numbers in zip(kinds, tables.values(), strict=True):
         by_kind[kind].append(numbers)
     about = _about(tuple(tables), kinds, tuple(map(len, tables.values())))
-    return _stream({kind: in_bytes(np.concatenate(own)) for kind, own in by_kind.items()}, about)
+    return _stream({kind: split_bytes(np.concatenate(own)) for kind, own in by_kind.items()}, about)
 
 
 @lru_cache
@@ -135,14 +137,14 @@ def _about(columns: tuple[str, ...], kinds: tuple[str, ...], sizes: tuple[int, .
     return json.dumps({"columns": columns, "kinds": kinds, "sizes": sizes})
 
 
-def in_bytes(numbers: Array) -> pa.Array:
+def split_bytes(numbers: Array) -> pa.Array:
     """Numbers `(size, n)` byte by byte, as one value."""
     flat = np.ascontiguousarray(numbers).reshape(-1)
     return pa.array([flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes()], type=pa.large_binary())
 
 
-def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, Array]:
-    """The inverse of `numbers_part`, from the answer of `read_part`: `(n,)` where the size is 1."""
+def read_numbers(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict[str, Array]:
+    """The inverse of `write_numbers`, from the answer of `read_part`: `(n,)` where the size is 1."""
     found: dict[str, Array] = {}
     for kind, values in arrays.items():
         own = [
@@ -159,7 +161,7 @@ def numbers_of(arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> dict
     return {name: found[name] for name in about["columns"]}
 
 
-def part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], codec: pa.Codec | None = None) -> bytes:
+def write_part(columns: Mapping[str, pa.Array], about: Mapping[str, Any], codec: pa.Codec | None = None) -> bytes:
     """Arrays as one Arrow IPC stream that says its format, compressed with a codec where one is named, and read alike."""
     return _stream(columns, json.dumps(dict(about), sort_keys=True), codec)
 
@@ -175,7 +177,7 @@ def _stream(columns: Mapping[str, pa.Array], about: str, codec: pa.Codec | None 
 
 
 def read_part(data: bytes) -> tuple[dict[str, pa.Array], dict[str, Any]]:
-    """The inverse of `part`. Raises OtherFormat for that of another release."""
+    """The inverse of `write_part`. Raises OtherFormat for that of another release."""
     with pa.ipc.open_stream(data) as reader:
         metadata = reader.schema.metadata or {}
         check_format("detector state", metadata.get(b"format", b"none").decode(), str(FORMAT))

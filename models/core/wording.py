@@ -33,7 +33,7 @@ def as_shown(text: str) -> float:
     return float(text) if unit is None else float(text[:-1]) * unit
 
 
-def apart(value: float, *others: float) -> list[str]:
+def distinguishable(value: float, *others: float) -> list[str]:
     """Numbers with as many digits as show on which side of each of the others the first one lies; others that are nothing beside it are 0."""
     others = tuple(0.0 if abs(one) < NOTHING_BESIDE * min(abs(value), 1.0) else one for one in others)
     texts: list[str] = []
@@ -42,12 +42,15 @@ def apart(value: float, *others: float) -> list[str]:
         if not all(map(math.isfinite, (value, *others))):
             break
         seen = [as_shown(text) for text in texts]
-        if all(order(value, one) == order(seen[0], text) for one, text in zip(others, seen[1:], strict=True)):
+        if all(
+            compare_shown(value, one) == compare_shown(seen[0], text)
+            for one, text in zip(others, seen[1:], strict=True)
+        ):
             break
     return texts
 
 
-def order(one: float, other: float) -> int:
+def compare_shown(one: float, other: float) -> int:
     """-1, 0 or 1 as the one is below, at or above the other."""
     return (one > other) - (one < other)
 

@@ -75,7 +75,7 @@ class AlarmBounds:
         self._share = early.false_alarms_a_day / early.shards
         self._names: list[str] | None = None
         self._known: dict[str, int] = {}
-        self._s = remembered([])
+        self._s = new_columns([])
         self._records = 0.0  # in a window, recently
         self._chance = math.nan
         self._next = 0  # when series are looked at again, epoch ms
@@ -86,18 +86,18 @@ class AlarmBounds:
         now = window.end
         if self._p.challenger:
             return []
-        self._follow()
-        self._note(window)
-        opened = self._opened()
-        closed = self._closed(opened)
-        self._note_range(window, opened)
+        self._follow_table()
+        self._count_records(window)
+        opened = self._rows_with_episode()
+        closed = self._cannot_alarm(opened)
+        self._note_quiet_range(window, opened)
         gone = np.flatnonzero(closed & (self._s[WRITTEN] > 0))
         self._s[WRITTEN, gone], self._s[LOOKED, gone] = 0.0, 0.0
-        due = self._due(window, closed)
-        changed = self._look(due, now)
-        return [*(self._none(row, now) for row in gone.tolist()), *self._bounds(changed, now)]
+        due = self._rows_to_update(window, closed)
+        changed = self._update(due, now)
+        return [*(self._no_bound(row, now) for row in gone.tolist()), *self._bounds(changed, now)]
 
-    def _none(self, row: int, now: int) -> Bound:
+    def _no_bound(self, row: int, now: int) -> Bound:
         """That a series has no bound."""
         return Bound(series=self._state.gauges.names[row], window_end=now)
 
@@ -106,25 +106,25 @@ class AlarmBounds:
         names, chance = self._state.gauges.names, self._chance
         for row, lower, upper, typical in zip(rows.tolist(), *self._s[LOWER : TYPICAL + 1, rows].tolist(), strict=True):
             if math.isnan(lower) and math.isnan(upper):
-                yield self._none(row, now)
+                yield self._no_bound(row, now)
             else:
                 yield Bound(series=names[row], window_end=now, lower=lower, upper=upper, typical=typical, chance=chance)
 
-    def _follow(self) -> None:
+    def _follow_table(self) -> None:
         """Follow the table of metrics: new rows are empty; where rows have moved, what is remembered moves with their names."""
         names = self._state.gauges.names
         if self._names is not None and names is not self._names:
             before = [self._known.get(name, -1) for name in names]
-            moved = remembered(names)
+            moved = new_columns(names)
             at = np.array(before, dtype=np.int64)
             moved[:COUNTER, at >= 0] = self._s[:COUNTER, at[at >= 0]]
             self._s = moved
         self._names, self._known = names, self._state.gauges.index
         more = len(names) - self._s.shape[1]
         if more:
-            self._s = np.concatenate([self._s, remembered(names[-more:])], axis=1)
+            self._s = np.concatenate([self._s, new_columns(names[-more:])], axis=1)
 
-    def _note(self, window: ShardWindow) -> None:
+    def _count_records(self, window: ShardWindow) -> None:
         """Count the records of a window, and note how far single points are from its means."""
         n, s = window.rows.n[: window.metrics].astype(np.float64), self._s
         total = float(n.sum())
@@ -147,7 +147,7 @@ class AlarmBounds:
             s[FAR_DOWN, at] = np.fmax(FAR_KEPT * s[FAR_DOWN, at], mean - window.rows.min[several])
             s[FAR_UP, at] = np.fmax(FAR_KEPT * s[FAR_UP, at], window.rows.max[several] - mean)
 
-    def _note_range(self, window: ShardWindow, opened: Ints) -> None:
+    def _note_quiet_range(self, window: ShardWindow, opened: Ints) -> None:
         """Note the least and the largest values that came to nothing: not those of an episode, nor those that may still become one."""
         s, at = self._s, window.gauges[self._model.state.hot["rows"][0, window.gauges] > 0]
         if window.end // DAY_MS != self._day:
@@ -170,22 +170,22 @@ class AlarmBounds:
             s[MOST, over] = np.fmax(s[MOST, over], s[MOST_OF_RUN, over])
             s[LEAST_OF_RUN, over] = s[MOST_OF_RUN, over] = np.nan
 
-    def _opened(self) -> Ints:
+    def _rows_with_episode(self) -> Ints:
         """The rows of the series that have an open episode."""
         index = self._state.gauges.index
         return np.array([index[name] for name in self._state.episodes.open if name in index], dtype=np.int64)
 
-    def _closed(self, opened: Ints) -> Bools:
+    def _cannot_alarm(self, opened: Ints) -> Bools:
         """Which series cannot alarm anew, `(n,)`: those that have an open episode or are about to, are muted or planned, or have had too few rows."""
         closed: Bools = (self._state.gauges.matrix[col.ALERT_SECONDS] > 0) | (self._s[POINTS] == 0)
         closed |= self._model.state.hot["rows"][0] == 0
         closed[opened] = True
-        applied = self._control.of("gauges")
+        applied = self._control.applied_to("gauges")
         if applied is not None:
             closed |= applied.muted | applied.planned
         return closed
 
-    def _due(self, window: ShardWindow, closed: Bools) -> Ints:
+    def _rows_to_update(self, window: ShardWindow, closed: Bools) -> Ints:
         """The rows to look at: those whose values have come near their bounds, then those that were looked at longest ago."""
         s = self._s
         if window.end < self._next:
@@ -203,7 +203,7 @@ class AlarmBounds:
             due = np.sort(due[np.argpartition(order, most)[:most]])
         return due
 
-    def _look(self, rows: Ints, now: int) -> Ints:
+    def _update(self, rows: Ints, now: int) -> Ints:
         """Find the bounds of some series; remembers and answers those that are to be written."""
         s = self._s
         if not len(rows):
@@ -211,7 +211,7 @@ class AlarmBounds:
         nats = max(-math.log(self._chance), self._p.alert_nats)
         found = value_bounds(self._model, self._gauges.rules, self._p, rows, nats, (s[DOWN, rows], s[UP, rows]))
         s[DOWN, rows], s[UP, rows], s[LOOKED, rows] = found.down, found.up, now
-        lower, upper = self._of_records(rows, found.centre, found.down, found.up)
+        lower, upper = self._single_record_bounds(rows, found.centre, found.down, found.up)
         written = s[WRITTEN, rows] > 0
         there = ~(np.isnan(lower) & np.isnan(upper))
         moved = has_moved(s[LOWER, rows], lower, found.centre) | has_moved(s[UPPER, rows], upper, found.centre)
@@ -223,7 +223,7 @@ class AlarmBounds:
         s[WRITTEN, chosen] = np.where(there[changed], now, 0.0)
         return chosen
 
-    def _of_records(self, rows: Ints, centre: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
+    def _single_record_bounds(self, rows: Ints, centre: Floats, down: Floats, up: Floats) -> tuple[Floats, Floats]:
         """Bounds of single records, of distances of means: NaN where nothing is news.
 
         Of several points in a window each strays from its mean as well. Several records of a counter may have all that it grows by in one of
@@ -233,7 +233,9 @@ class AlarmBounds:
         counter = s[COUNTER, rows] > 0
         points = np.maximum(np.rint(s[POINTS, rows]), 1.0)
         several = points > 1
-        spread = within(hot["mean"][WITHIN, rows], hot["sums"][WITHIN, rows], hot["within_weight"][0, rows])
+        spread = spread_within_window(
+            hot["mean"][WITHIN, rows], hot["sums"][WITHIN, rows], hot["within_weight"][0, rows]
+        )
         reach = np.where(several & ~counter, spread * -float(special.stdtrit(DEGREES, self._chance)), 0.0)
         with np.errstate(invalid="ignore"):
             least, most = np.fmin(*s[[LEAST, LEAST_BEFORE]][:, rows]), np.fmax(*s[[MOST, MOST_BEFORE]][:, rows])
@@ -248,7 +250,7 @@ class AlarmBounds:
         return lower, upper
 
 
-def remembered(names: Sequence[str]) -> Floats:
+def new_columns(names: Sequence[str]) -> Floats:
     """What is remembered of series that are new, `(COLUMNS, n)`."""
     found = np.zeros((COLUMNS, len(names)))
     found[LEAST:COUNTER] = np.nan
@@ -256,7 +258,7 @@ def remembered(names: Sequence[str]) -> Floats:
     return found
 
 
-def within(mean: Floats, sums: Floats, weight: Floats) -> Floats:
+def spread_within_window(mean: Floats, sums: Floats, weight: Floats) -> Floats:
     """Standard deviation of points within a window, `SPREADS` larger than usual, of the memory of its logarithm, `(n,)`."""
     deviation = np.sqrt(sums / np.maximum(weight, 1.0))
     return np.exp(np.minimum(mean + SPREADS * deviation, 300.0))

@@ -21,7 +21,7 @@ from models.records.records import (
     AnnouncedCall,
     AnnouncedChange,
     Overflow,
-    fitting,
+    fit_into_bytes,
 )
 from models.records.schema import parsed
 
@@ -47,7 +47,7 @@ class Announcements:
         listed = [parsed(AnnouncedCall, one) for one in found if "client" in one]
         # Of a call the last one counts: rows of a client are in the order of the log.
         calls = sorted({(call.client, call.server): call for call in listed}.values())
-        self.window = fitting(changes, CHANGE_BYTES), fitting(calls, TOPOLOGY_BYTES)
+        self.window = fit_into_bytes(changes, CHANGE_BYTES), fit_into_bytes(calls, TOPOLOGY_BYTES)
         self._count(now, changes, self.window[0])
         self._count(now, calls, self.window[1])
         return rows.without_span(announced)

@@ -114,7 +114,7 @@ class Appearance:
             return []
         state.counts.add(name, owners, seen=before, last_line=now)
         score = self._surprise(context, "lines", "templates")
-        needed = self._newcomers.needed(self._p.grace_minutes)
+        needed = self._newcomers.needed_minutes(self._p.grace_minutes)
         if age >= (self._grace if needed is None else 60_000 * needed[host]):
             state.trials[name] = NewTemplate(name, score, now)
         return []
@@ -126,7 +126,7 @@ class Appearance:
         if not len(known):
             return {}
         oldest = known[np.argmax(counts.matrix[poisson.ROWS, known])]
-        return poisson.without_lines(counts.matrix[:, oldest], self._p)
+        return poisson.state_without_lines(counts.matrix[:, oldest], self._p)
 
     def _surprise(self, context: int, things: str, kinds: str) -> float:
         """Surprise of another metric or template (`kinds`) after so many rows or lines (`things`), nats; counts it."""

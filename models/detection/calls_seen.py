@@ -8,7 +8,7 @@ from itertools import accumulate
 from models.core.calls import Call, calls_of
 from models.core.series import unquote
 from models.core.store import SeriesTable
-from models.detection.limits import hashed
+from models.detection.limits import name_hash
 from models.records.records import CALL_BYTES, MOST_CALLS, CallSeen, bytes_in_list
 
 LEAST_BYTES = CALL_BYTES // MOST_CALLS  # that a call counts as, so that those that fit are no more than MOST_CALLS
@@ -33,28 +33,28 @@ class CallsSeen:
         self._listed = []
 
     @property
-    def listed(self) -> list[CallSeen]:
+    def list_calls(self) -> list[CallSeen]:
         """The calls in order of names, as many as one record may hold."""
         names = self._metrics.names
         if self._read == len(names):
             return self._listed
-        before = self._told if self._read else -1
+        before = self._calls_in_names if self._read else -1
         for name in names[self._read :]:
             _, host, _, metric = name.split("/", 3)
             calls = calls_of(unquote(metric))
             if calls:
                 self._calls.setdefault(host, set()).update(calls)
         self._read = len(names)
-        if self._told != before:
-            self._listed = [CallSeen(*call) for call in sorted(fair(self._calls))]
+        if self._calls_in_names != before:
+            self._listed = [CallSeen(*call) for call in sorted(share_fairly(self._calls))]
         return self._listed
 
     @property
-    def _told(self) -> int:
+    def _calls_in_names(self) -> int:
         return sum(map(len, self._calls.values()))
 
 
-def fair(by_host: Mapping[str, set[Call]]) -> list[Call]:
+def share_fairly(by_host: Mapping[str, set[Call]]) -> list[Call]:
     """The calls that fit into one record: where not all do, each host has the same room at most (max-min fairness).
 
     Of a host those with the least hashes have room. A call that several hosts tell takes it once.
@@ -62,7 +62,7 @@ def fair(by_host: Mapping[str, set[Call]]) -> list[Call]:
     bytes_of = {call: max(bytes_in_list(CallSeen(*call)), LEAST_BYTES) for calls in by_host.values() for call in calls}
     if sum(bytes_of.values()) <= CALL_BYTES:
         return list(bytes_of)
-    order = {call: (hashed("\0".join(call)), call) for call in bytes_of}
+    order = {call: (name_hash("\0".join(call)), call) for call in bytes_of}
     needed: dict[Call, int] = {}  # room of a host with which it has the call
     for calls in by_host.values():
         own = sorted(calls, key=order.__getitem__)

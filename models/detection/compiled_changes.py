@@ -149,14 +149,14 @@ def density_of_level(c: Candidate, y: float, prior: float) -> float:
 
 
 @called
-def on_the_line(c: Candidate) -> tuple[float, float]:
+def predict_on_trend(c: Candidate) -> tuple[float, float]:
     """Where the trend expects the next value, as `regression.predict`, and P2 / det, which its uncertainty follows from."""
     det = max(c[P0] * c[P2] - c[P1] * c[P1], LEAST)
     return (c[P2] * c[Q0] - c[P1] * c[Q1]) / det, c[P2] / det
 
 
 @called
-def anchored(
+def distance_from_anchor(
     c: Candidate, x: float, place: float, scale: float, of_rows: tuple[float, float], fresh: bool, p: Floats
 ) -> float:
     """The value as a distance from the level in units of the spread, both as they were when the series became a candidate.
@@ -197,7 +197,7 @@ def compare(c: Candidate, y: float, p: Floats) -> None:
     rows = c[ROWS_OF_SPREAD]
     spread = log_density(y, 0.0, spread_of(c), 2 * SHAPE + rows) if rows > 0 else none
     level = density_of_level(c, y, p[LEVEL_ROWS]) if c[ROWS_OF_LEVEL] > 0 else none
-    towards, reach = on_the_line(c)
+    towards, reach = predict_on_trend(c)
     across = np.sqrt(c[TREND_SUM] / (2 * c[TREND_SHAPE]) * (1 + reach) + LEAST)
     trend = log_density(y, towards, across, 2 * c[TREND_SHAPE])
     others = log_sum(log_sum(old, spread) - (LN2 if rows > 0 else 0.0), trend) - LN2
@@ -228,7 +228,7 @@ def learn(c: Candidate, y: float, kept: float) -> None:
         c[LEVEL_SUM] = min(c[LEVEL_SUM] + delta * (y - c[MEAN]), SINGLE)
     if c[ROWS_OF_SPREAD] > 0:
         c[SPREAD_SUM] = min(c[SPREAD_SUM] + y * y, SINGLE)
-    towards, reach = on_the_line(c)
+    towards, reach = predict_on_trend(c)
     error = y - towards
     for k in range(P0, TREND_SUM + 1):
         c[k] *= kept
@@ -245,14 +245,14 @@ def holds(c: Candidate, start: int, rows: int, nats: int, times: tuple[float, fl
 
 
 @called
-def worth(c: Candidate, rows: int) -> float:
+def independent_observations(c: Candidate, rows: int) -> float:
     """Independent observations that each row of an explanation is worth, whose number of rows has the place `rows`."""
     out: float = min(c[WORTH], 1.0 / (1.0 + max(c[rows] - 1.0, 0.0) * c[COMMON]))
     return out
 
 
 @called
-def at_once(c: Candidate, share: float) -> bool:
+def is_sudden(c: Candidate, share: float) -> bool:
     """Whether the series made this share of its way to the new level in one go: from the fast mean before to where a line through the rows begins.
 
     The standard error of that beginning, 2 / sqrt(rows) spreads of the rows, is taken off.
@@ -270,11 +270,11 @@ def decide(
     c: Candidate, needed: float, settled: bool, times: tuple[float, float], p: Floats
 ) -> tuple[int, bool, float]:
     """Which explanation leads, whether it has won, and its evidence."""
-    level = worth(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
-    spread = worth(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
+    level = independent_observations(c, ROWS_OF_LEVEL) * (c[LEVEL_NATS] - HEAD)
+    spread = independent_observations(c, ROWS_OF_SPREAD) * (c[SPREAD_NATS] - HEAD)
     away, ratio = abs(c[MEAN]) >= p[OPEN_SCALES], spread_of(c)  # what a series returns to is not new
-    arrived = settled and away and at_once(c, p[AT_ONCE] / 2)  # a series that is still on its way has no new level
-    evident = arrived or (level >= needed and at_once(c, p[AT_ONCE]))
+    arrived = settled and away and is_sudden(c, p[AT_ONCE] / 2)  # a series that is still on its way has no new level
+    evident = arrived or (level >= needed and is_sudden(c, p[AT_ONCE]))
     level_wins = evident and holds(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, times, p[LEAST_ROWS])
     spread_wins = holds(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, times, p[LEAST_ROWS])
     spread_wins = spread_wins and settled and max(ratio, 1.0 / ratio) >= OTHER_SPREAD
@@ -319,7 +319,7 @@ def weigh(
         read(table, places[j], c)
         x, place, scale, before = given[X, j], given[PLACE, j], given[SCALE, j], given[BEFORE, j]
         fresh = c[ROWS_OF_LEVEL] == 0 and (c[ROWS_OF_SPREAD] == 0 or not has_episode[j])
-        y = anchored(c, x, place, scale, (given[WORTH_NOW, j], given[COMMON_NOW, j]), fresh, p)
+        y = distance_from_anchor(c, x, place, scale, (given[WORTH_NOW, j], given[COMMON_NOW, j]), fresh, p)
         compare(c, y, p)
         strays = abs(x - place) >= p[OPEN_SCALES] * scale or has_episode[j]
         if begin(c, LEVEL_START, ROWS_OF_LEVEL, LEVEL_NATS, strays, before):
@@ -327,7 +327,7 @@ def weigh(
         begin(c, SPREAD_START, ROWS_OF_SPREAD, SPREAD_NATS, strays, before)
         learn(c, y, p[KEPT])
         what, wins, lead = decide(c, given[NEEDED_NATS, j], settled[j], times, p)
-        after = c[MEAN] if what == LEVEL else (0.0 if what == SPREAD else on_the_line(c)[0])
+        after = c[MEAN] if what == LEVEL else (0.0 if what == SPREAD else predict_on_trend(c)[0])
         verdict[WHAT, j], verdict[ANNOUNCED, j], verdict[LEAD, j] = what, wins, lead
         verdict[START, j] = c[SPREAD_START] if what == SPREAD else c[LEVEL_START]
         verdict[AFTER, j], verdict[SPREAD_NOW, j] = c[ANCHOR] + c[UNIT] * after, spread_of(c) * c[UNIT]

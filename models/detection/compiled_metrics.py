@@ -33,7 +33,7 @@ SCORE, VALUE, TYPICAL, LOWER, UPPER, BASE, GAP, STUCK, DOMINANT, HEALTH, LAST_SE
     range(16)
 )
 FOUND = 16
-# Rows of parameters of `runs_above`: thresholds and times, and how an interval makes a candidate.
+# Rows of parameters of `count_runs_above`: thresholds and times, and how an interval makes a candidate.
 ALERT_NATS, WINDOW_SECONDS, CONFIRM_NATS, CONFIRM_SECONDS, STUCK_NATS, REACH, OPEN_SCALES = range(7)
 
 BEGIN_PRIOR, BEGIN_STRENGTH = run_length.BEGIN_STRENGTH * run_length.BEGIN_MEAN, run_length.BEGIN_STRENGTH
@@ -50,7 +50,7 @@ CONTEXT_SEEN, LINES, ROWS, METRICS = hosts_col.CONTEXT_SEEN, hosts_col.LINES, ho
 
 
 @called
-def left_after(passed: float, half_life: float) -> float:
+def share_left(passed: float, half_life: float) -> float:
     """Share of a memory that is left after some time, in the unit of its half-life."""
     return exp2(max(-passed / half_life, -1000.0))
 
@@ -82,7 +82,7 @@ def learn_hosts(hosts: Floats, present: Bools, step: int, now: float, half_life:
         lasting = max(half_life, LEAST_ROWS * window * apart)
         if now - hosts[HOST_SEEN, row] != passed or lasting != lasted:
             passed, lasted = now - hosts[HOST_SEEN, row], lasting
-            kept = left_after(passed, lasting)
+            kept = share_left(passed, lasting)
         learn_gap(hosts, HOST_TRIALS, row, gap, kept)
         hosts[HOST_SEEN, row], hosts[STEP, row] = now, step
         hosts[HOST_WINDOWS, row] += 1.0
@@ -101,7 +101,7 @@ def rate(last: float, previous: float, seconds: float) -> float:
 
 
 @compiled
-def begin(
+def find_values(
     gauges: Floats,
     windows: Floats,
     owners: Ints,
@@ -146,7 +146,7 @@ def begin(
         lasting = max(half_life, LEAST_ROWS * 1000.0 * previous[2][0, row])
         if now - seen != passed or lasting != lasted:
             passed, lasted = now - seen, lasting
-            kept = left_after(passed, lasting)
+            kept = share_left(passed, lasting)
         # as of hosts: one that was given up has no reports
         gap = windows_now - gauges[col.HOST_WINDOW, row] - 1.0 if gauges[FIRST_RUN, row] > 0 else 0.0
         learn_gap(gauges, FIRST_RUN, row, gap, kept)
@@ -168,7 +168,7 @@ def begin(
 
 
 @called
-def stays(ended: float, stayed: float, going: float) -> float:
+def continue_probability(ended: float, stayed: float, going: float) -> float:
     """Probability that a run of repeated values goes on which has done so `going` times.
 
     Each run has a probability of its own, Beta(a, b), as a service is busy or idle: lengths are beta-geometric, with a power law for a tail, where
@@ -181,7 +181,7 @@ def stays(ended: float, stayed: float, going: float) -> float:
 
 
 @called
-def repeats(
+def score_repeats(
     s: Floats,
     row: int,
     x: float,
@@ -224,7 +224,7 @@ def repeats(
     if repeated:
         chance = (begun + BEGIN_PRIOR) / (trials + BEGIN_STRENGTH)
         going = max(ended / seconds - 1.0, 0.0)
-        chance = chance if outside else stays(asked - stayed, max(stayed - going, 0.0), going)
+        chance = chance if outside else continue_probability(asked - stayed, max(stayed - going, 0.0), going)
         counted = (outside and not warming) or before > UNCOUNTED_RUN
         evidence = before - log(chance) + UNCOUNTED_RUN if counted else UNCOUNTED_RUN
         lasted = ended + seconds
@@ -240,7 +240,7 @@ def repeats(
 
 
 @compiled
-def judge(
+def join_repeats(
     gauges: Floats,
     rows: Ints,
     known: Ints,
@@ -261,9 +261,9 @@ def judge(
     half_lives
         Of the run lengths, and of the longest run, seconds.
     longer
-        See `repeats`.
+        See `score_repeats`.
     found
-        Has what `begin` has found, `(FOUND, n)`, and gets the others; NaN where the model has scored nothing.
+        Has what `find_values` has found, `(FOUND, n)`, and gets the others; NaN where the model has scored nothing.
     """
     score, base, health, dominant, typical, lower, upper = answers
     if len(known) < len(rows):
@@ -278,8 +278,8 @@ def judge(
         seconds = (now - gauges[SEEN, row]) / 1000.0
         if seconds != passed:
             passed = seconds
-            left = left_after(seconds, half_lives[0]), left_after(seconds, half_lives[1])
-        surprise = repeats(gauges, row, x, found[SAME, i] > 0, warming, seconds, left, longer)
+            left = share_left(seconds, half_lives[0]), share_left(seconds, half_lives[1])
+        surprise = score_repeats(gauges, row, x, found[SAME, i] > 0, warming, seconds, left, longer)
         surprise = 0.0 if warming else surprise
         bound = lower[j] if gauges[col.NEGATIVE, row] > 0 or np.isnan(lower[j]) else max(lower[j], 0.0)
         gauges[col.NEGATIVE, row] = 1.0 if x < 0 else gauges[col.NEGATIVE, row]
@@ -292,7 +292,7 @@ def judge(
 
 @called
 def distance_in_widths(value: float, typical: float, lower: float, upper: float) -> float:
-    """As `interval_distance.in_widths`, 0 where something is not known."""
+    """As `interval_distance.distance_in_widths`, 0 where something is not known."""
     away = value - typical
     width = upper - typical if away > 0 else typical - lower
     if not (np.isfinite(value) and np.isfinite(typical) and np.isfinite(lower) and np.isfinite(upper)):
@@ -315,7 +315,7 @@ def note_distance(s: Floats, row: int, begins: bool, value: float, typical: floa
 
 
 @compiled
-def runs_above(
+def count_runs_above(
     gauges: Floats,
     rows: Ints,
     found: Floats,
@@ -391,10 +391,12 @@ def runs_above(
 
 
 @compiled
-def absent_metrics(gauges: Floats, windows: Floats, owners: Ints, present: Bools, least: float, absent: Ints) -> int:
+def find_absent_metrics(
+    gauges: Floats, windows: Floats, owners: Ints, present: Bools, least: float, absent: Ints
+) -> int:
     """Find the metrics that have had no row though their host was present, and are present in at least `least` windows.
 
-    `windows` and `owners` are as for `begin`, `present` says which hosts are, `(n_hosts,)`; `absent` gets their rows, `(n_metrics,)`. Answers
+    `windows` and `owners` are as for `find_values`, `present` says which hosts are, `(n_hosts,)`; `absent` gets their rows, `(n_metrics,)`. Answers
     how many there are.
     """
     size = 0
@@ -432,7 +434,7 @@ def learn_contexts(
             of_lines[counts[i]] += lines[i - first]
     for context in range(size):
         if touched[context]:
-            kept = left_after((now - contexts[CONTEXT_SEEN, context]) / 1000.0, half_life)
+            kept = share_left((now - contexts[CONTEXT_SEEN, context]) / 1000.0, half_life)
             for k in range(LINES, METRICS + 1):
                 contexts[k, context] *= kept
             contexts[CONTEXT_SEEN, context] = now

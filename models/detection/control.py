@@ -65,21 +65,21 @@ class Control:
             self._muted, self._planned = {}, {}
         return rows
 
-    def turn(self, now: int, before: int) -> list[EpisodeEvent]:
+    def advance(self, now: int, before: int) -> list[EpisodeEvent]:
         """Go on from the window that ended at `before` to the one that ends at `now`: reset the series that a rule resets.
 
         Answers the closing of episodes that were open on them.
         """
         if not self._rules:
             return []
-        self.hold(now)
+        self.determine_holding(now)
         due = [r.reset_ms is not None and before and before <= r.reset_ms < now for r in self._rules]
         if not any(due):
             return []
         chosen = {name: self._masks(name)[np.array(due)].any(axis=0) for name in PREFIXES}
         return self._state.reset({name: np.flatnonzero(mask) for name, mask in chosen.items()}, now, self._p)
 
-    def hold(self, now: int) -> None:
+    def determine_holding(self, now: int) -> None:
         """Determine the rules that hold in the window that ends at `now`, epoch ms."""
         length = int(1000 * self._p.window_seconds)
         holding = tuple(rule.holds(now, length) for rule in self._rules)
@@ -91,16 +91,16 @@ class Control:
         names = getattr(self._state, table).names
         return self._tables[table].masks(names, self._state.texts, PREFIXES[table])
 
-    def of(self, table: str) -> Applied | None:
+    def applied_to(self, table: str) -> Applied | None:
         """What the rules that hold say about the rows of a table; None if no rule holds."""
-        return self._tables[table].applied(self._masks(table), self._holding) if any(self._holding) else None
+        return self._tables[table].apply(self._masks(table), self._holding) if any(self._holding) else None
 
     def _holding_with(self, effect: str) -> list[Rule]:
         """The rules that hold and have an effect."""
         both = zip(self._rules, self._holding, strict=True)
         return [rule for rule, holds in both if holds and getattr(rule, effect)]
 
-    def muted(self, name: str) -> bool:
+    def is_muted(self, name: str) -> bool:
         """Whether a rule mutes a series, host or service, which may be unknown."""
         rules = self._holding_with("mute")
         if not rules:
@@ -113,22 +113,22 @@ class Control:
             found = self._muted[name] = any(rule.selector.matches(name, text) for rule in rules)
         return found
 
-    def held(self, table: str, row: int) -> bool:
+    def is_kept_from_learning(self, table: str, row: int) -> bool:
         """Whether a rule keeps a row of a table from being learnt."""
-        applied = self.of(table)
+        applied = self.applied_to(table)
         return applied is not None and bool(applied.dont_learn[row])
 
-    def planned_now(self, name: str) -> bool:
+    def is_planned(self, name: str) -> bool:
         """Whether a count series that has a row is planned."""
-        applied = self.of("counts")
+        applied = self.applied_to("counts")
         return applied is not None and bool(applied.planned[self._state.counts.index[name]])
 
     @property
-    def plans(self) -> bool:
+    def has_planned(self) -> bool:
         """Whether something is planned now."""
         return bool(self._holding_with("planned"))
 
-    def plan(self, names: Sequence[str], texts: Sequence[str | None]) -> Bools:
+    def find_planned(self, names: Sequence[str], texts: Sequence[str | None]) -> Bools:
         """Which series are planned, `(n,)`, by their names and the texts of their templates: they may have no place in the tables."""
         parts = SeriesParts([parse(name) for name in names], list(texts))
         out = np.zeros(len(names), dtype=bool)
@@ -136,43 +136,43 @@ class Control:
             out |= rule.selector.mask(parts)
         return out
 
-    def planned_rows(self, rows: Windows) -> Bools | None:
+    def planned_mask(self, rows: Windows) -> Bools | None:
         """Which rows are of planned series, `(n,)`; None if none is. Most have no place in the tables yet, or never will have one."""
-        if not self.plans:
+        if not self.has_planned:
             return None
         names, before = rows.series.tolist(), self._planned
         new = [at for at, name in enumerate(names) if name not in before]
         texts = [reasons.short(text) if text else None for text in rows.template[new].tolist()]
-        affected = self.plan([names[at] for at in new], texts).tolist()
+        affected = self.find_planned([names[at] for at in new], texts).tolist()
         added = {names[at]: is_planned for at, is_planned in zip(new, affected, strict=True)}
         # of this window alone: senders choose the names
         self._planned = {name: added[name] if name in added else before[name] for name in names}
         found = np.fromiter(self._planned.values(), dtype=bool, count=len(names))
         return found if found.any() else None
 
-    def planned(self, table: str) -> Ints:
+    def planned_rows(self, table: str) -> Ints:
         """Rows of a table that are planned."""
-        applied = self.of(table)
+        applied = self.applied_to(table)
         return np.zeros(0, dtype=np.int64) if applied is None else np.flatnonzero(applied.planned)
 
-    def published(self, now: int, events: Sequence[EpisodeEvent]) -> list[EpisodeEvent]:
+    def drop_muted(self, now: int, events: Sequence[EpisodeEvent]) -> list[EpisodeEvent]:
         """Those episode events that are not muted. An episode that began under a mute is opened after it, if it goes on."""
         unpublished = self._state.control.unpublished
         if not (unpublished or any(self._holding)):
             return list(events)
-        published = [one for event in events if (one := self._published(event)) is not None]
+        published = [one for event in events if (one := self._unless_muted(event)) is not None]
         for name in sorted(unpublished):
             episode = self._state.episodes.get(name)
             if episode is None:
                 unpublished.discard(name)
-            elif not (self.muted(name) or episode.normal_windows or episode.over):
+            elif not (self.is_muted(name) or episode.normal_windows or episode.over):
                 unpublished.discard(name)
                 published.append(episode.event("open", now))
         return published
 
-    def _published(self, event: EpisodeEvent) -> EpisodeEvent | None:
+    def _unless_muted(self, event: EpisodeEvent) -> EpisodeEvent | None:
         unpublished, name = self._state.control.unpublished, event.series
-        muted, hidden = self.muted(name), name in unpublished
+        muted, hidden = self.is_muted(name), name in unpublished
         if event.status == "open" and muted:
             unpublished.add(name)
         elif hidden and not (event.status == "update" and muted):
@@ -185,13 +185,13 @@ class Control:
 NUMBERS = ("score", "value", "typical", "lower", "upper", "health")
 
 
-def with_planned(scores: Scores, rows: Windows, planned: Bools, windows_per_minute: float) -> Scores:
+def add_planned_scores(scores: Scores, rows: Windows, planned: Bools, windows_per_minute: float) -> Scores:
     """Scores of all rows, of which the planned ones have a value alone; `scores` are those of the others."""
     size, kept = len(planned), np.flatnonzero(~planned)
     more = len(scores.series) - len(kept)
     at = np.concatenate([kept, size + np.arange(more)])
     columns = {name: np.full(size + more, math.nan) for name in NUMBERS}
-    columns["value"][:size] = values_of(rows, windows_per_minute)
+    columns["value"][:size] = plain_values(rows, windows_per_minute)
     for name, column in columns.items():
         column[at] = getattr(scores, name)
     kind = np.full(size + more, PLANNED, dtype=object)
@@ -203,7 +203,7 @@ def with_planned(scores: Scores, rows: Windows, planned: Bools, windows_per_minu
     return Scores(series=series, kind=kind, template=template, **columns)
 
 
-def values_of(rows: Windows, windows_per_minute: float) -> Floats:
+def plain_values(rows: Windows, windows_per_minute: float) -> Floats:
     """The values of rows without a model, `(n,)`: means of gauges, lines a minute; NaN for counters."""
     kinds = np.array([name.split("/", 1)[0] for name in rows.series.tolist()], dtype=object)
     found: Floats = np.where(

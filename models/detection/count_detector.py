@@ -22,7 +22,7 @@ from models.detection.limits import TEMPLATES, Limits
 from models.detection.newcomers import Newcomers
 from models.detection.shard_state import OF_SCHEDULE, ShardState, ShardWindow
 from models.records.records import EpisodeEvent
-from models.rules.table import Applied, deviates, own_or
+from models.rules.table import Applied, deviates, own_or_usual
 from models.stats import gamma_poisson as poisson
 from models.stats import schedule
 
@@ -83,9 +83,9 @@ class CountDetector:
             return NO_SCORES
         counts = np.zeros(len(state.counts))
         counts[window.counts] = window.rows.n[window.metrics :]
-        applied = self._control.of("counts")
+        applied = self._control.applied_to("counts")
         here = present[state.counts.owner[0]]
-        unsure = self._limits.unsure(TEMPLATES)
+        unsure = self._limits.uncertain_rows(TEMPLATES)
         if len(unsure):
             here &= (counts > 0) | ~np.isin(state.counts.owner[0], unsure)
         chosen = np.flatnonzero(here if applied is None else here & ~applied.planned)
@@ -101,17 +101,17 @@ class CountDetector:
         lower, upper = b.bounds(p.interval_probability)
         for column in (lower, upper):
             column[b.warming] = np.nan
-        above = self._above(b, x, chosen) & ~b.warming
+        above = self._find_above(b, x, chosen) & ~b.warming
         if applied is not None:
             above &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
         if overdue.any():
-            late = overdue - self._control.labels.demand("counts", OVERDUE, chosen) >= p.zero_nats
+            late = overdue - self._control.labels.demanded_nats("counts", OVERDUE, chosen) >= p.zero_nats
             above |= late if applied is None else late & applied.down[chosen]
         return CountScores(chosen, b, b.score(), x, lower, upper, overdue, above)
 
-    def _above(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
+    def _find_above(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
         """Which rates are too high, or silences too long, less what labels demand of them."""
-        p, demand = self._p, self._control.labels.demand
+        p, demand = self._p, self._control.labels.demanded_nats
         more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
         found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
         found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
@@ -133,7 +133,7 @@ class CountDetector:
 
     def _memory(self, applied: Applied | None, chosen: Ints) -> poisson.CountMemory | None:
         """How the chosen series are learnt by the rules that hold, and on hosts that are born; None if there are neither."""
-        needed, hours = self._newcomers.needed(self._p.warm_up_minutes), self._p.count_half_life_hours
+        needed, hours = self._newcomers.needed_minutes(self._p.warm_up_minutes), self._p.count_half_life_hours
         if applied is None and needed is None:
             return None
         warm_up = np.full(len(chosen), self._p.warm_up_minutes)
@@ -142,14 +142,14 @@ class CountDetector:
         if applied is None:
             return poisson.CountMemory(np.full(len(chosen), hours), warm_up, np.ones(len(chosen), dtype=bool))
         return poisson.CountMemory(
-            own_or(24.0 * applied.half_life_days[chosen], hours),
-            own_or(applied.warm_up_minutes[chosen], warm_up),
+            own_or_usual(24.0 * applied.half_life_days[chosen], hours),
+            own_or_usual(applied.warm_up_minutes[chosen], warm_up),
             ~applied.dont_learn[chosen],
         )
 
     def describe_state(self, row: int) -> dict[str, int]:
         """The `windows_to_go` of warming up of the series at a row of the table."""
-        memory = self._memory(self._control.of("counts"), np.array([row]))
+        memory = self._memory(self._control.applied_to("counts"), np.array([row]))
         minutes = self._p.warm_up_minutes if memory is None else float(memory.warm_up_minutes[0])
         rows = int(self._state.counts.matrix[poisson.ROWS, row])
         return {"windows_to_go": max(math.ceil(self._p.windows(minutes=minutes)) - rows, 0)}
@@ -189,7 +189,7 @@ class CountDetector:
         )  # fmt: skip
         episode.part = "rate" if cause == HIGH else "silence"
         if cause == HIGH:
-            episode.take_in(float(row.scores.value[j]), self._p.window_seconds)
+            episode.add_value(float(row.scores.value[j]), self._p.window_seconds)
         matrix[poisson.FROZEN, row.row] = float(cause != OVERDUE)  # its rate is as usual
         return state.episodes.begin(episode, row.now)
 
@@ -211,7 +211,7 @@ class CountDetector:
             least, lines = 1.0, max(s[poisson.HIGH_LINES], row.scores.value[j])
         windows = max(round((row.now - since) / (1000 * p.window_seconds)), least)
         mean, outside = float(b.mean[j]), p.interval_probability if cause == HIGH else SILENT_MINUTE
-        lower, upper = poisson.expected(mean, float(b.shape[j]), windows, outside)
+        lower, upper = poisson.expected_lines(mean, float(b.shape[j]), windows, outside)
         per_minute = p.windows(minutes=1) / windows
         value, lower, upper = float(lines) * per_minute, float(lower) * per_minute, float(upper) * per_minute
         reason = reasons.count_off(
@@ -222,21 +222,23 @@ class CountDetector:
     def _continue(self, episode: Episode, row: _CountRow) -> list[EpisodeEvent]:
         p, b, j = self._p, row.scores.belief, row.at
         score = float(row.scores.score[j])
-        peak = np.isfinite(score) and episode.gather(score, p.allowance_nats, float(b.seconds[j]) / p.window_seconds)
+        peak = np.isfinite(score) and episode.add_surprise(
+            score, p.allowance_nats, float(b.seconds[j]) / p.window_seconds
+        )
         if peak:
             words = self._words(row, episode.cause)
             episode.value, episode.typical, episode.lower, episode.upper, episode.reason = words
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.cause == HIGH:
-            episode.take_in(float(row.scores.value[j]), float(b.seconds[j]))
+            episode.add_value(float(row.scores.value[j]), float(b.seconds[j]))
         evidence = {ZERO: b.zero, OVERDUE: row.scores.overdue, HIGH: b.high_nats}[episode.cause]
         normal = evidence[j] < p.clear_nats
         episode.count_normal(row.now, normal=bool(normal))
         if episode.normal_windows >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
-            poisson.end_of_high(self._state.counts.matrix, row.row)
+            poisson.clear_high_evidence(self._state.counts.matrix, row.row)
             return [self._state.episodes.close(episode.series, row.now)]
-        held = self._control.held("counts", row.row)
+        held = self._control.is_kept_from_learning("counts", row.row)
         lasted = row.now - episode.start >= 1000 * self._patience(episode, row)
         if not held and (lasted or episode.expected):
             return [self._end_schedule(episode, row) if episode.cause == OVERDUE else self._adopt(episode, row)]
@@ -244,7 +246,7 @@ class CountDetector:
 
     def _patience(self, episode: Episode, row: _CountRow) -> float:
         """How long the episode may last before what it is about is normal, seconds."""
-        usual = self._p.lasting(self._p.persistence_minutes)
+        usual = self._p.adoption_seconds(self._p.persistence_minutes)
         if episode.cause == OVERDUE:
             own = self._state.counts.matrix[OF_SCHEDULE, row.row]
             left_out = float(schedule.usually_left_out(own, self._p.window_seconds, self._p.zero_nats))
@@ -267,7 +269,7 @@ class CountDetector:
         p, matrix = self._p, self._state.counts.matrix
         mean = episode.mean  # 0 of one that fell silent
         per_minute = 60 / p.window_seconds
-        poisson.adopt(matrix, row.row, mean, p.lasting(p.persistence_minutes) / p.window_seconds)
+        poisson.adopt(matrix, row.row, mean, p.adoption_seconds(p.persistence_minutes) / p.window_seconds)
         matrix[poisson.FROZEN, row.row] = 0.0
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         episode.value = mean * per_minute

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from models.core.arrays import Bools, Ints, Texts, among
+from models.core.arrays import Bools, Ints, Texts, is_in
 from models.core.parameters import DetectorParameters
 from models.core.windows import Scores, Windows
 from models.detection import gauge_columns as col
@@ -22,11 +22,11 @@ from models.detection.announcements import Announcements
 from models.detection.appearance import Appearance
 from models.detection.calls_seen import CallsSeen
 from models.detection.churn import Churn, HostChurn
-from models.detection.control import MUTED, Control, with_planned
+from models.detection.control import MUTED, Control, add_planned_scores
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.count_detector import CountDetector, CountScores
 from models.detection.gauge_changes import GaugeChanges
-from models.detection.gauge_detector import GaugeDetector, GaugeScores, model_of
+from models.detection.gauge_detector import GaugeDetector, GaugeScores, make_model
 from models.detection.gauge_episodes import GaugeEpisodes
 from models.detection.limits import TEMPLATES, Limits
 from models.detection.line_bounds import LineBounds
@@ -77,7 +77,7 @@ class ShardDetector:
         p, state = parameters, state if state is not None else ShardState()
         self._p, self._state = p, state
         settings = UnivariateParameters(warm_up_minutes=p.warm_up_minutes, interval_probability=p.interval_probability)
-        model = model_of(p, settings, state)
+        model = make_model(p, settings, state)
         self._control = Control(state, p, shard)
         self._limits = Limits(state, p, p.limits if isinstance(p, ControlledParameters) else None, shard)
         self._templates = TemplateMerging(state, p)
@@ -126,18 +126,18 @@ class ShardDetector:
         rows, events = self._advance(window_end, rows)
         rows = self._announced.take(window_end, self._control.labels.take(window_end, rows))
         rows, ended = self._templates.step(self._limits.take(rows))
-        self._limits.note([*self._announced.overflow, *self._control.overflow])
-        if self._templates.moved:
+        self._limits.add_overflow([*self._announced.overflow, *self._control.overflow])
+        if self._templates.has_moved:
             self._named = UNNAMED
-        planned = self._control.planned_rows(rows)
+        planned = self._control.planned_mask(rows)
         if planned is not None:
             self._gauges.note_totals(window_end, rows, planned)
-        events += [self._state.episodes.close(name, window_end) for name in self._state.episodes.due(window_end)]
+        events += [self._state.episodes.close(name, window_end) for name in self._state.episodes.ending_at(window_end)]
 
         # rows of known and new series, and hosts that are present
         window, more = self._locate(window_end, rows if planned is None else rows.without(planned))
         if len(window.rows) < len(rows):  # some are planned, or there is no room for some
-            kept = among(rows.series.tolist(), set(window.rows.series.tolist()))
+            kept = is_in(rows.series.tolist(), set(window.rows.series.tolist()))
             kept = kept if planned is None else kept | planned
             rows, planned = rows.without(~kept), planned if planned is None else planned[kept]
         events += more + self._limits.step(window_end)
@@ -149,8 +149,8 @@ class ShardDetector:
         events += self._silence.returned_metrics(window)
         gauges = self._gauges.score(window)
         above = gauges.base >= gauges.alert_nats
-        joined = self._newcomers.joined(window.gauges, above, gauges.value, gauges.typical)
-        changes = self._changes.step(window, gauges, self._gauge_episodes.began())
+        joined = self._newcomers.find_joined(window.gauges, above, gauges.value, gauges.typical)
+        changes = self._changes.step(window, gauges, self._gauge_episodes.episode_starts())
         events += self._gauge_episodes.step(window, gauges, changes)
         events += self._peers.step(window, gauges)
         events += self._silence.metrics(window, present)
@@ -170,9 +170,9 @@ class ShardDetector:
         # what is answered and published
         scores = self._scores(window, gauges, counts)
         if planned is not None:
-            scores = with_planned(scores, rows, planned, self._p.windows(minutes=1))
-        published = self._control.published(window_end, events)
-        self._control.labels.note(published)
+            scores = add_planned_scores(scores, rows, planned, self._p.windows(minutes=1))
+        published = self._control.drop_muted(window_end, events)
+        self._control.labels.remember_published(published)
         if self._alarm_bounds and self._line_bounds:
             self.bounds = [*self._alarm_bounds.step(window), *self._line_bounds.step(window)]
         return scores, sorted([*published, *ended], key=lambda event: event.series)
@@ -191,10 +191,10 @@ class ShardDetector:
         rows = self._control.take(window_end, rows)
         closed: list[EpisodeEvent] = []
         if before // HOUR_MS != window_end // HOUR_MS and state.steps:
-            closed = state.close_abandoned(window_end, self._p, self._control.planned("hosts"))
+            closed = state.close_abandoned(window_end, self._p, self._control.planned_rows("hosts"))
             closed += state.forget(window_end, self._p)
             self._control.labels.forget(window_end)
-            self._templates.forget()
+            self._templates.note_forgotten()
             self._named = UNNAMED  # rows may have moved
             self._calls.forget()
         # A rule may be much older than all else that the log still holds: in its window no host could be seen.
@@ -203,7 +203,7 @@ class ShardDetector:
             state.first = window_end
         state.last = window_end
         state.steps += 1
-        return rows, closed + self._control.turn(window_end, before)
+        return rows, closed + self._control.advance(window_end, before)
 
     def _locate(self, now: int, rows: Windows) -> tuple[ShardWindow, list[EpisodeEvent]]:
         """Find the rows of a window's series in the tables; unknown series get theirs, and are reported if that is news.
@@ -235,7 +235,7 @@ class ShardDetector:
         """Whether nothing follows from the lines of a template in this window; the log of some hosts is `silent`, `(n_hosts,)`."""
         if silent[self._state.hosts.index[host_of(series)]]:
             return True
-        return self._limits.unsure_of(TEMPLATES, series) or self._control.planned_now(series)
+        return self._limits.is_uncertain(TEMPLATES, series) or self._control.is_planned(series)
 
     def _present(self, window: ShardWindow, rows: Windows, planned: Bools | None) -> Bools:
         """Which hosts sent anything, `(n_hosts,)`.
@@ -252,7 +252,7 @@ class ShardDetector:
         if planned is not None:
             hosts = {*map(host_of, rows.series[planned].tolist())}
             present[[state.hosts.index[name] for name in hosts if name in state.hosts.index]] = True
-        away = self._control.planned("hosts")
+        away = self._control.planned_rows("hosts")
         if len(away):
             present[away] = sent[away]
         return present
@@ -308,7 +308,7 @@ class ShardDetector:
         kinds = dict.fromkeys(self._state.trials, "new")
         # metrics that are silent, of which there may be thousands, have no row
         kinds |= {name: e.kind for name, e in self._state.episodes.open.items() if e.cause != METRIC_SILENT}
-        kinds |= {name: MUTED for name in kinds if self._control.muted(name)}
+        kinds |= {name: MUTED for name in kinds if self._control.is_muted(name)}
         for name, word in kinds.items():
             at = bisect_left(series, name, 0, sorted_rows)
             if at < sorted_rows and series[at] == name:
@@ -331,7 +331,7 @@ class ShardDetector:
         """How many series and hosts the shard has after its last window, and how many of them are there or were lately."""
         state = self._state
         series = len(state.gauges) + len(state.counts)
-        hosts, services, omitted = self._population.numbers()
+        hosts, services, omitted = self._population.count_hosts()
         apart = self._gauges.windows_apart(slice(len(state.gauges))).astype(np.int64)
         quiet = state.last - state.gauges.matrix[col.SEEN]
         numbers = np.bincount(apart[quiet <= GAPS * 1000.0 * self._p.window_seconds * apart])
@@ -342,7 +342,7 @@ class ShardDetector:
             self._p.window_seconds,
             services,
             omitted,
-            self._calls.listed,
+            self._calls.list_calls,
             *self._announced.window,
             hosts_lately=int(hosts.sum()),
             tests=judged + int(hosts[state.counts.owner[0]].sum()),
@@ -383,7 +383,7 @@ class ShardDetector:
 
     def describe_state(self, series: str) -> dict[str, Any]:
         """What is known of a series, and expected of its next window, by name. Raises KeyError for an unknown series."""
-        self._control.hold(self._state.last)
+        self._control.determine_holding(self._state.last)
         found = self._state.describe_state(series)
         row = self._state.gauges.index.get(series)
         if row is None:

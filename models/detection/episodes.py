@@ -11,7 +11,7 @@ from models.core.series import parse
 from models.detection import reasons, recurrence
 from models.detection.recurrence import Recurrences
 from models.records.records import USUAL_END, EpisodeEvent, episode_id
-from models.stats.interval_distance import in_widths, two_farthest
+from models.stats.interval_distance import distance_in_widths, two_farthest
 
 GROWTH = 1.5  # an update is due when the score has grown by this factor
 GATHERED = 1.25  # or when the evidence has: incidents wait for it
@@ -129,7 +129,7 @@ class Episode:
     strange_until: int = 0
     silent_seconds: float = field(default=0.0, compare=False)
 
-    def settle_reason(self) -> None:
+    def finish_reason(self) -> None:
         """Make the sentence of a metric that is silent: it changes with every window, and few are published."""
         if self.silent_seconds:
             series, seconds, self.silent_seconds = parse(self.series), self.silent_seconds, 0.0
@@ -137,12 +137,12 @@ class Episode:
 
     def add_reason(self, text: str) -> None:
         """Append to the sentence."""
-        self.settle_reason()
+        self.finish_reason()
         self.reason += text
 
     def event(self, status: str, window_end: int) -> EpisodeEvent:
         """An event of the episode; it becomes the last one that was published."""
-        self.settle_reason()
+        self.finish_reason()
         self.published_score, self.published_evidence, self.published_strength = (
             self.score,
             self.evidence,
@@ -190,10 +190,10 @@ class Episode:
             return math.nan
         return self.farthest if self.second is None else self.second
 
-    def measure(self, value: float) -> None:
+    def add_distance(self, value: float) -> None:
         """Take in the distance of another value from what was expected of its first window."""
         if self.began_with:
-            distance = in_widths(value, *self.began_with)
+            distance = distance_in_widths(value, *self.began_with)
             self.farthest, self.second = two_farthest(self.farthest, self.second or 0.0, distance)
 
     @property
@@ -205,7 +205,7 @@ class Episode:
         sure = self.cause == LIMITED or (self.cause == APPEARED and self.kind == "change")
         return 1.0 if sure else certainty(self.evidence)
 
-    def gather(self, score: float, allowance: float, windows: float) -> bool:
+    def add_surprise(self, score: float, allowance: float, windows: float) -> bool:
         """Add the surprise of another row, nats, so many windows after the last one; answers whether it is a new peak."""
         self.evidence += min(windows / INDEPENDENT_WINDOWS, 1.0) * max(score - allowance, 0.0)
         if score <= self.score:
@@ -214,7 +214,7 @@ class Episode:
         self.score = score
         return True
 
-    def take_in(self, value: float, seconds: float) -> None:
+    def add_value(self, value: float, seconds: float) -> None:
         """Add a value to the mean, `seconds` after the last one."""
         self.weight = 1.0 + self.weight * 0.5 ** (seconds / RECENT_SECONDS)
         self.mean += (value - self.mean) / self.weight
@@ -238,7 +238,7 @@ class Episode:
     def is_unusual(self, now: int) -> bool:
         """Whether it is longer or stronger by now, epoch ms, than those before it."""
         return (
-            self.lasted(now) > recurrence.GROWTH * max(self.longest, recurrence.SHORT)
+            self.unusual_seconds(now) > recurrence.GROWTH * max(self.longest, recurrence.SHORT)
             or self.evidence > recurrence.GROWTH * self.highest
         )
 
@@ -248,14 +248,14 @@ class Episode:
         if not normal:
             self.strange_until = now
 
-    def lasted(self, now: int) -> float:
+    def unusual_seconds(self, now: int) -> float:
         """Seconds from its beginning to its last window that was not normal; of what is missing all are, until now, epoch ms."""
         counted = self.kind == "anomaly" or self.normal_windows
         return ((self.strange_until if counted else now) - self.start) / 1000
 
     def dump(self) -> str:
         """As JSON; floats keep every bit."""
-        self.settle_reason()
+        self.finish_reason()
         known = {name: value for name, value in vars(self).items() if name != "silent_seconds"}
         return json.dumps(known, sort_keys=True, ensure_ascii=False)
 
@@ -284,7 +284,7 @@ class Episodes:
         self.open[episode.series] = episode
         episode.strange_until = window_end
         if episode.kind in UNDECIDED and episode.cause not in (LIMITED, USUAL_END):
-            usual = self.recurrences.begins(episode.series, episode.cause, episode.start, window_end)
+            usual = self.recurrences.note_begin(episode.series, episode.cause, episode.start, window_end)
             if usual is not None:
                 episode.longest, episode.highest = usual.longest, usual.highest
                 episode.recurs_every = 0.0 if episode.is_unusual(window_end) else usual.every
@@ -294,10 +294,12 @@ class Episodes:
         """Close the episode of a series. Answers the event."""
         episode = self.open.pop(series)
         if not episode.adopted:
-            self.recurrences.ends(series, episode.cause, episode.start, episode.lasted(window_end), episode.evidence)
+            self.recurrences.note_end(
+                series, episode.cause, episode.start, episode.unusual_seconds(window_end), episode.evidence
+            )
         return episode.event("close", window_end)
 
-    def due(self, window_end: int) -> list[str]:
+    def ending_at(self, window_end: int) -> list[str]:
         """Series whose episodes end now, in order of their names."""
         return sorted(name for name, e in self.open.items() if e.over and e.over <= window_end)
 

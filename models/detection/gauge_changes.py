@@ -17,7 +17,7 @@ from models.detection.gauge_detector import GaugeScores
 from models.detection.shard_state import ShardState, ShardWindow
 from models.stats import normal_gamma
 from models.univariate import features
-from models.univariate.effective_sample import share_of_hours, weight_of_a_row
+from models.univariate.effective_sample import row_weight, share_between_hours
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.predictive import DEGREES
@@ -101,12 +101,12 @@ class GaugeChanges:
         scale = np.maximum((scores.upper - typical) / self._reach, np.abs(x - typical) / FARTHEST)
         known = np.isfinite(x) & (scale > 0) & ~scores.not_learnt
         has_episode, is_candidate = self._marked(list(began))[index], self._marked(candidates.rows)[index]
-        candidates.open(index[~is_candidate & (scores.strays | (known & has_episode))])
+        candidates.add(index[~is_candidate & (scores.strays | (known & has_episode))])
         at = np.flatnonzero(known & self._marked(candidates.rows)[index])
         if not len(at):
             return {}
         at = at[np.argsort(index[at])]
-        rows, lasting = index[at], 1000 * self._p.lasting(self._p.persistence_minutes)
+        rows, lasting = index[at], 1000 * self._p.adoption_seconds(self._p.persistence_minutes)
         settled = np.array([row in began and now - began[row] >= lasting for row in rows.tolist()])
         before = np.where(scores.last_seen[at] > 0, scores.last_seen[at], now - 1000 * self._p.window_seconds)
         places = np.searchsorted(candidates.rows, rows)
@@ -122,8 +122,8 @@ class GaugeChanges:
         """What rows of series are worth, and what they have in common, `(n,)`; 1 and 0 where not `asked`, as candidates keep what they began with."""
         worth, common, model = np.ones(len(rows)), np.zeros(len(rows)), self._model.state
         if asked.any():
-            worth[asked] = weight_of_a_row(model.hot, rows[asked], self._settings)
-            common[asked] = share_of_hours(model.hot, model.cold, rows[asked])
+            worth[asked] = row_weight(model.hot, rows[asked], self._settings)
+            common[asked] = share_between_hours(model.hot, model.cold, rows[asked])
         return worth, common
 
     def _weigh(self, rows: Ints, places: Ints, found: CandidateRows) -> dict[int, Change]:
@@ -133,7 +133,7 @@ class GaugeChanges:
         if verdict.over.any():
             over = np.zeros(len(candidates), dtype=bool)
             over[places] = verdict.over
-            candidates.drop(over)
+            candidates.remove(over)
         reported = np.flatnonzero(found.has_episode | verdict.announced).tolist()
         return {
             int(rows[j]): Change(
@@ -146,12 +146,12 @@ class GaugeChanges:
     def learn(self, row: int, found: Change, *, healthy: bool) -> None:
         """Teach the model a change of the series at `row`; `healthy` where a label says that the change is expected."""
         if found.what == SPREAD:
-            self._model.widen(row, found.spread / found.old_spread)
+            self._model.adopt_spread(row, found.spread / found.old_spread)
         else:
-            self._model.adopt(row, found.after, healthy=healthy)
-        self.settle(row)
+            self._model.adopt_level(row, found.after, healthy=healthy)
+        self.drop_explanations(row)
 
-    def settle(self, row: int) -> None:
+    def drop_explanations(self, row: int) -> None:
         """Drop all explanations of the series at `row`."""
         self._state.change_candidates.forget(np.array([row]))
 

@@ -3,7 +3,7 @@
 Counters become rates per second. Values are scored by the univariate model, or a challenger in its place. A run of equal
 values is scored by the lengths of earlier runs. Rules and labels may raise the threshold or forbid learning.
 
-Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by `compiled_metrics.runs_above`;
+Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by `compiled_metrics.count_runs_above`;
 stuck values open at `stuck_nats`.
 """
 
@@ -27,10 +27,10 @@ from models.detection import gauge_columns as col
 from models.detection.change_point import ChangeParameters
 from models.detection.control import Control
 from models.detection.host_columns import WINDOWS
-from models.detection.labels import DOWN, ROUGHNESS, UP, named
+from models.detection.labels import DOWN, ROUGHNESS, UP, pattern_name
 from models.detection.newcomers import Newcomers
 from models.detection.shard_state import ShardState, ShardWindow
-from models.rules.table import Applied, deviates, own_or
+from models.rules.table import Applied, deviates, own_or_usual
 from models.stats import normal_gamma
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
@@ -145,27 +145,29 @@ class GaugeDetector:
         """Learn that the metrics of a window are present, score them by what was known before it, then learn them."""
         state, index, now, n = self._state, window.gauges, float(window.end), window.metrics
         self._model.state.grow(len(state.gauges))
-        self.rules.follow(self._warm_up())
+        self.rules.apply_overrides(self._warm_up())
         if not n:
             return NO_METRICS
         numbers, owners = state.gauges.storage
-        given, found = _given(window), np.empty((step.FOUND, n))
+        given, found = _window_columns(window), np.empty((step.FOUND, n))
         known, hot = np.arange(n), self._model.state.hot
         counters = bisect_left(window.rows.series, "gauge/", 0, n)
         windows, previous = state.hosts.storage[0][WINDOWS], (hot["previous"], hot["rows"], hot["interval"])
         half_life = 3_600_000.0 * self._p.habit_half_life_hours
-        size = step.begin(numbers, windows, owners, previous, index, counters, given, now, half_life, found, known)
+        size = step.find_values(
+            numbers, windows, owners, previous, index, counters, given, now, half_life, found, known
+        )
         self._judge(window, given, known[:size], found)
         extra_nats = np.zeros(n)
-        if self.rules.demanding:
+        if self.rules.may_demand:
             extra_nats = self.rules.extra_nats(
-                found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index, rough=_rough(found)
+                found[step.VALUE] - found[step.TYPICAL], found[step.TYPICAL], index, rough=_is_rough(found)
             )
             self.rules.subtract(found[step.BASE], found[step.STUCK], extra_nats, index)
         not_learnt = self.rules.not_learnt(index)
         found[step.APART] = self.windows_apart(index)
         persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
-        quiet = step.runs_above(numbers, index, found, not_learnt, now, self._thresholds, persistent, strays)
+        quiet = step.count_runs_above(numbers, index, found, not_learnt, now, self._thresholds, persistent, strays)
         return GaugeScores(
             **{name: found[at] for name, at in ROWS.items()},
             extra_nats=extra_nats,
@@ -180,14 +182,14 @@ class GaugeDetector:
         index, numbers = window.gauges, self._state.gauges.storage[0]
         if len(known) < len(index):
             index, given = index[known], given[:, known]
-        copied = self.rules.copied(index, numbers)
+        copied = self.rules.copy_not_learnt(index, numbers)
         a = self._model.step(window.end, index, given[step.POINTS], given[step.MEAN], given[step.SQUARES])
         dominant = a.dominant_feature.astype(np.float64)
         answers = a.score, a.base, a.health, dominant, a.typical, a.lower, a.upper
         half_lives = 3600 * self._p.habit_half_life_hours, 3600 * self._p.context_half_life_hours
         longer = math.inf if self._p.challenger else LONGER  # runs are left to the challenger
-        step.judge(numbers, window.gauges, known, answers, float(window.end), half_lives, longer, found)
-        self.rules.put_back(copied, numbers)
+        step.join_repeats(numbers, window.gauges, known, answers, float(window.end), half_lives, longer, found)
+        self.rules.restore(copied, numbers)
 
     def note_totals(self, now: int, rows: Windows, chosen: Bools) -> None:
         """Remember the totals of the chosen counters, `(n_rows,)`, without scoring or learning their rows.
@@ -202,8 +204,8 @@ class GaugeDetector:
 
     def describe_state(self, row: int) -> dict[str, Any]:
         """What the model holds of the series at a row of the table, and what it expects of the next window, by name."""
-        self.rules.follow(self._warm_up())
-        expected = self._model.expects(row)
+        self.rules.apply_overrides(self._warm_up())
+        expected = self._model.expected_next(row)
         if not self._state.gauges.matrix[col.NEGATIVE, row]:
             expected["lower"] = max(expected["lower"], 0.0)
         return expected | self._model.state.describe_state(row)
@@ -214,11 +216,11 @@ class GaugeDetector:
 
     def _warm_up(self) -> Floats | None:
         """Minutes for which each series warms up if no rule says otherwise, `(series,)`; None where all do for the same time."""
-        needed = self._newcomers.needed(self._p.warm_up_minutes)
+        needed = self._newcomers.needed_minutes(self._p.warm_up_minutes)
         return None if needed is None else needed[self._state.gauges.owner[0]]
 
 
-def _rough(found: Floats) -> Bools:
+def _is_rough(found: Floats) -> Bools:
     """Which rows are strange for their roughness and no value outside its interval, `(n,)`, of what was found of them, `(FOUND, n)`."""
     within = (found[step.LOWER] <= found[step.VALUE]) & (found[step.VALUE] <= found[step.UPPER])
     out: Bools = within & (found[step.DOMINANT] == ROUGH)
@@ -226,7 +228,7 @@ def _rough(found: Floats) -> Bools:
 
 
 def _thresholds(p: DetectorParameters) -> Floats:
-    """The parameters of `compiled_metrics.runs_above`."""
+    """The parameters of `compiled_metrics.count_runs_above`."""
     found = np.empty(7)
     found[[step.ALERT_NATS, step.WINDOW_SECONDS, step.STUCK_NATS]] = p.alert_nats, p.window_seconds, p.stuck_nats
     found[[step.CONFIRM_NATS, step.CONFIRM_SECONDS]] = p.confirm_nats, p.confirm_seconds
@@ -235,8 +237,8 @@ def _thresholds(p: DetectorParameters) -> Floats:
     return found
 
 
-def _given(window: ShardWindow) -> Floats:
-    """What came of the metrics of a window, as `compiled_metrics.begin` takes it, `(GIVEN, n)`."""
+def _window_columns(window: ShardWindow) -> Floats:
+    """What came of the metrics of a window, as `compiled_metrics.find_values` takes it, `(GIVEN, n)`."""
     rows, n = window.rows, window.metrics
     given = np.empty((step.GIVEN, n))
     given[step.POINTS], given[step.MEAN], given[step.SQUARES], given[step.LAST] = (
@@ -267,35 +269,35 @@ class GaugeRules:
         self._followed: Applied | None = None
         self._overrides: dict[str, Floats] = {}
 
-    def follow(self, warm_up: Floats | None) -> None:
+    def apply_overrides(self, warm_up: Floats | None) -> None:
         """Give the model the parameters of each series by the rules that hold now; `warm_up` are minutes, `(series,)`, where no rule holds."""
-        applied = self._control.of("gauges")
+        applied = self._control.applied_to("gauges")
         if applied is not self._followed:
             self._followed = applied
-            self._overrides = {} if applied is None else overrides_of(applied, self._settings)
+            self._overrides = {} if applied is None else find_overrides(applied, self._settings)
         self._model.overrides = self._overrides
         if warm_up is not None:
-            minutes = warm_up if applied is None else own_or(applied.warm_up_minutes, warm_up)
+            minutes = warm_up if applied is None else own_or_usual(applied.warm_up_minutes, warm_up)
             self._model.overrides = self._overrides | {"warm_up_minutes": minutes}
 
     @property
-    def demanding(self) -> bool:
+    def may_demand(self) -> bool:
         """Whether a label or a rule that holds may demand more of a deviation."""
-        return self._followed is not None or self._control.labels.any
+        return self._followed is not None or self._control.labels.has_demands
 
     def not_learnt(self, rows: Ints) -> Bools:
         """Which of `rows` in the table are not to be learnt, `(n,)`."""
         held: Bools = np.zeros(len(rows), dtype=bool) if self._followed is None else self._followed.dont_learn[rows]
         return held
 
-    def copied(self, rows: Ints, columns: Floats) -> CopiedRows | None:
+    def copy_not_learnt(self, rows: Ints, columns: Floats) -> CopiedRows | None:
         """A copy of what is known of those of `rows` that are not to be learnt; None if all are. `columns` are those of the table."""
         if self._followed is None or not (held := self._followed.dont_learn[rows]).any():
             return None
         chosen = rows[held]
         return CopiedRows(chosen, self._model.copied(chosen), columns[np.ix_(COLUMNS_TO_RESTORE, chosen)])
 
-    def put_back(self, copied: CopiedRows | None, columns: Floats) -> None:
+    def restore(self, copied: CopiedRows | None, columns: Floats) -> None:
         """Undo what was learnt since the copy; `columns` in place."""
         if copied is not None:
             self._model.put_back(copied.rows, copied.model)
@@ -308,12 +310,12 @@ class GaugeRules:
         are strange for their roughness alone, `(n,)`; None if none is.
         """
         extra_nats = np.zeros(len(rows))
-        if self._control.labels.any:
-            demand, size = self._control.labels.demand, np.abs(deviation)
-            down, up = (demand("gauges", named("strange", way), rows, size) for way in (DOWN, UP))
+        if self._control.labels.has_demands:
+            demand, size = self._control.labels.demanded_nats, np.abs(deviation)
+            down, up = (demand("gauges", pattern_name("strange", way), rows, size) for way in (DOWN, UP))
             extra_nats = np.where(deviation < 0, down, up)
             if rough is not None:
-                extra_nats = np.where(rough, demand("gauges", named("strange", ROUGHNESS), rows), extra_nats)
+                extra_nats = np.where(rough, demand("gauges", pattern_name("strange", ROUGHNESS), rows), extra_nats)
         applied = self._followed
         if applied is None:
             return extra_nats
@@ -321,8 +323,8 @@ class GaugeRules:
 
     def subtract(self, base: Floats, stuck: Floats, extra_nats: Floats, rows: Ints) -> None:
         """Take from `base` and `stuck`, in place, `extra_nats` and what labels demand; where the first is infinite, `base` becomes 0."""
-        if self._control.labels.any:
-            stuck -= self._control.labels.demand("gauges", "stuck", rows)
+        if self._control.labels.has_demands:
+            stuck -= self._control.labels.demanded_nats("gauges", "stuck", rows)
         counted = np.isfinite(extra_nats)
         base[~counted & ~np.isnan(base)] = 0.0
         base -= np.where(counted, extra_nats, 0.0)
@@ -335,7 +337,7 @@ def rule_nats(applied: Applied, p: DetectorParameters, deviation: Floats, typica
     return np.where(deviates(deviation, typical, 1.0, applied, rows), demanded, np.inf)
 
 
-def overrides_of(applied: Applied, settings: UnivariateParameters) -> dict[str, Floats]:
+def find_overrides(applied: Applied, settings: UnivariateParameters) -> dict[str, Floats]:
     """Parameters of each series by name, `(series,)`: those of rules where there are any, else those of all.
 
     The memory of the healthy state is changed in proportion to that of the level.
@@ -343,15 +345,15 @@ def overrides_of(applied: Applied, settings: UnivariateParameters) -> dict[str, 
     days, minutes = applied.half_life_days, applied.warm_up_minutes
     found: dict[str, Floats] = {}
     if not np.isnan(minutes).all():
-        found["warm_up_minutes"] = own_or(minutes, settings.warm_up_minutes)
+        found["warm_up_minutes"] = own_or_usual(minutes, settings.warm_up_minutes)
     if not np.isnan(days).all():
         level, robust = settings.level_half_life_days, settings.robust_half_life_days
-        found["level_half_life_days"] = own_or(days, level)
-        found["robust_half_life_days"] = own_or(days * robust / level, robust)
+        found["level_half_life_days"] = own_or_usual(days, level)
+        found["robust_half_life_days"] = own_or_usual(days * robust / level, robust)
     return found
 
 
-def model_of(p: DetectorParameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
+def make_model(p: DetectorParameters, settings: UnivariateParameters, state: ShardState) -> Univariate:
     """The model of the metrics of a shard: the univariate model, or the challenger that the parameters name."""
     if not p.challenger:
         state.challengers = None  # of a version that had one

@@ -1,7 +1,7 @@
 """Episodes of gauges and counters: opened, continued, closed, or adopted as a change of state.
 
 Whether an episode may open (`confirm_seconds`, or `confirm_nats` in two or more windows) is decided by
-`compiled_metrics.runs_above`; stuck values open at `stuck_nats`. An episode closes when the series has been below the alert
+`compiled_metrics.count_runs_above`; stuck values open at `stuck_nats`. An episode closes when the series has been below the alert
 threshold for a while. It becomes a change where one explanation of the values as a change has won (`gauge_changes`): the
 change is reported, and what is seen is normal from then on. With `changes_below_alert`, changes that never exceed the
 threshold are reported as well.
@@ -53,7 +53,7 @@ class GaugeEpisodes:
         self._model, self._changes = model, changes
         self._reach = normal_gamma.t_quantile(DEGREES, p.interval_probability)
 
-    def began(self) -> dict[int, int]:
+    def episode_starts(self) -> dict[int, int]:
         """When the open episodes about values began, epoch ms, by the rows of their series in the table."""
         index, episodes = self._state.gauges.index, self._state.episodes.open.values()
         return {index[e.series]: e.start for e in episodes if e.cause == STRANGE and not e.over}
@@ -104,7 +104,7 @@ class GaugeEpisodes:
         stuck = row.scores.stuck[row.place] >= self._p.stuck_nats
         cause, lasted = (STUCK, col.REPEAT_SECONDS) if stuck else (STRANGE, col.ALERT_SECONDS)
         start = row.now - round(1000 * self._state.gauges.matrix[lasted, row.table_row])
-        value, lower, upper, reason = self._words(row, cause, start)
+        value, lower, upper, reason = self._describe_peak(row, cause, start)
         score = row.score if stuck else max(row.score, float(self._state.gauges.matrix[col.ALERT_SCORE, row.table_row]))
         episode = Episode(
             row.name, cause, "anomaly", start, score, score, value, row.typical, lower, upper, row.unit, reason
@@ -128,7 +128,7 @@ class GaugeEpisodes:
             return found
         return max(found, self._memories.get(int(row.scores.dominant_feature[row.place]), 0.0))
 
-    def _words(self, row: _GaugeRow, cause: str, start: int) -> tuple[float, float, float, str]:
+    def _describe_peak(self, row: _GaugeRow, cause: str, start: int) -> tuple[float, float, float, str]:
         """Value, lower and upper bound, and reason of the episode's peak."""
         series, value, lower, upper, unit = parse(row.name), row.value, row.lower, row.upper, row.unit
         if cause == STUCK:
@@ -148,12 +148,16 @@ class GaugeEpisodes:
     def _continue(self, episode: Episode, row: _GaugeRow) -> list[EpisodeEvent]:
         p = self._p
         episode.strayed |= row.strays
-        episode.measure(row.value)
-        if np.isfinite(row.score) and episode.gather(row.score, p.allowance_nats, row.seconds / p.window_seconds):
-            episode.value, episode.lower, episode.upper, episode.reason = self._words(row, episode.cause, episode.start)
+        episode.add_distance(row.value)
+        if np.isfinite(row.score) and episode.add_surprise(row.score, p.allowance_nats, row.seconds / p.window_seconds):
+            episode.value, episode.lower, episode.upper, episode.reason = self._describe_peak(
+                row, episode.cause, episode.start
+            )
             episode.part = row.part(episode.cause)
         cleared = self._has_cleared(episode, row)
-        held = self._control.held("gauges", row.table_row)  # a rule keeps these values from becoming normal
+        held = self._control.is_kept_from_learning(
+            "gauges", row.table_row
+        )  # a rule keeps these values from becoming normal
         if cleared and (held or episode.cause == STUCK or not row.strays or not row.counts):
             return [self._close(episode, row)]
         if not held and (cleared or self._is_new_normal(episode, row)):
@@ -187,7 +191,7 @@ class GaugeEpisodes:
         The recent means go back to the healthy state, which is not learning: they would stay where a rule has stopped them.
         """
         if episode.strayed:
-            self._model.settle(row.table_row)
+            self._model.reset_recent(row.table_row)
         self._state.gauges.matrix[col.ALERT_SECONDS, row.table_row] = 0.0
         return self._state.episodes.close(episode.series, row.now)
 
@@ -195,7 +199,7 @@ class GaugeEpisodes:
         """Whether the values seen now are to be adopted: expected by a label, lasting, or explained by a change."""
         if not np.isfinite(row.value):
             return False
-        if episode.expected or row.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes):
+        if episode.expected or row.now - episode.start >= 1000 * self._p.adoption_seconds(self._p.patience_minutes):
             return True
         return episode.cause == STRANGE and row.change is not None and row.change.announced
 
@@ -211,7 +215,7 @@ class GaugeEpisodes:
     def _open_change(self, row: _GaugeRow) -> EpisodeEvent:
         """Report a change that stayed below the alert threshold; it closes with the next window.
 
-        The model has learnt these values already, so `Univariate.adopt` is not called.
+        The model has learnt these values already, so `Univariate.adopt_level` is not called.
         """
         found = self._best_change(row)
         episode = Episode(
@@ -220,7 +224,7 @@ class GaugeEpisodes:
         )  # fmt: skip
         episode.adopted, episode.over = True, row.now + 1
         self._describe_change(episode, row, found)
-        self._changes.settle(row.table_row)
+        self._changes.drop_explanations(row.table_row)
         return self._state.episodes.begin(episode, row.now)
 
     def _best_change(self, row: _GaugeRow, start: int = 0) -> Change:

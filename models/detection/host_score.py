@@ -55,7 +55,7 @@ class HostParameters:
             raise ValueError(msg)
 
 
-def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floats, Floats]:
+def join_scores(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floats, Floats]:
     """Join the held scores of hosts.
 
     Parameters
@@ -80,7 +80,7 @@ def join(score: Floats, host: Ints, hosts: int, p: HostParameters) -> tuple[Floa
     return np.where(some, total ** (1 / p.norm), np.nan), np.where(known, share, np.nan)
 
 
-def hold(before: Floats, score: Floats, seconds: Floats, p: HostParameters) -> Floats:
+def hold_scores(before: Floats, score: Floats, seconds: Floats, p: HostParameters) -> Floats:
     """Held scores, `(n,)`: the greater of `score` and the held scores `before`, faded for `seconds`; NaN is not known."""
     faded = before * np.exp2(-seconds / (60 * p.hold_minutes))
     out: Floats = np.fmax(score, faded)

@@ -46,7 +46,7 @@ USUAL = {
 }
 
 
-def named(part: str, way: str) -> str:
+def pattern_name(part: str, way: str) -> str:
     """The pattern of a cause, with the way in which values deviate where it has one."""
     return f"{part} {way}" if part in WAYS else part
 
@@ -101,7 +101,7 @@ class Labels:
                 demands.get(name, {}).pop(pattern, None)
             else:
                 most, before = MOST_LABELS * self._p.label_nats, demands.get(name, {}).get(pattern)
-                added = min(self._left(name, pattern, now) + self._p.label_nats, most)
+                added = min(self._remaining_nats(name, pattern, now) + self._p.label_nats, most)
                 reach = size if before is None or not size else max(size, before[2])
                 demands.setdefault(name, {})[pattern] = (added, now, reach)
         if not demands.get(name, True):
@@ -114,26 +114,26 @@ class Labels:
         if last is not None:
             return [(last[0], last[2])]
         usual = USUAL.get(name.split("/", 1)[0], ())
-        return [(named(part, way), 0.0) for part in usual for way in WAYS.get(part, ("",))]
+        return [(pattern_name(part, way), 0.0) for part in usual for way in WAYS.get(part, ("",))]
 
-    def _left(self, name: str, pattern: str, now: int) -> float:
+    def _remaining_nats(self, name: str, pattern: str, now: int) -> float:
         nats, at, _ = self._state.control.demands.get(name, {}).get(pattern, (0.0, now, 0.0))
         return float(nats * 2.0 ** (-(now - at) / (DAY_MS * self._p.label_half_life_days)))
 
     @property
-    def any(self) -> bool:
+    def has_demands(self) -> bool:
         """Whether anything is demanded of any pattern."""
         return bool(self._state.control.demands)
 
-    def note(self, published: Iterable[EpisodeEvent]) -> None:
+    def remember_published(self, published: Iterable[EpisodeEvent]) -> None:
         """Remember published episodes, to know what a later label is about."""
         known = self._state.control.published
         for event in published:
-            episode, size = self._state.episodes.get(event.series), size_of(event)
+            episode, size = self._state.episodes.get(event.series), deviation_of(event)
             if event.status == "open" and episode is not None:
-                way = way_of(episode)
+                way = direction_of(episode)
                 sized = episode.cause in SIZED and way != ROUGHNESS
-                known[event.series] = (named(episode.cause, way), event.window_end, size if sized else 0.0)
+                known[event.series] = (pattern_name(episode.cause, way), event.window_end, size if sized else 0.0)
             elif (
                 event.kind == "anomaly" and event.series in known
             ):  # the value of a change is its new level, not the peak
@@ -145,13 +145,17 @@ class Labels:
         state, oldest = self._state.control, now - DAY_MS * self._p.forget_days
         state.published = {name: last for name, last in state.published.items() if last[1] >= oldest}
         kept = {
-            name: {pattern: found for pattern, found in own.items() if self._left(name, pattern, now) >= LEAST_NATS}
+            name: {
+                pattern: found
+                for pattern, found in own.items()
+                if self._remaining_nats(name, pattern, now) >= LEAST_NATS
+            }
             for name, own in state.demands.items()
         }
         state.demands = {name: own for name, own in kept.items() if own}
         state.changes += 1
 
-    def demand(
+    def demanded_nats(
         self, table: str, pattern: str, rows: Ints, size: Floats | None = None, prefix: str = "", suffix: str = ""
     ) -> Floats | float:
         """Surprise that a pattern needs beyond the threshold, nats, as of the beginning of the hour.
@@ -161,7 +165,7 @@ class Labels:
         table, rows, prefix, suffix
             The series: rows of a table of the shard, whose names with `prefix` and `suffix` are series.
         pattern
-            As `named` makes it.
+            As `pattern_name` makes it.
         size
             How far off values are, in the unit of episode events, `(n,)`; without it, deviations of any size are meant.
 
@@ -169,7 +173,7 @@ class Labels:
         -------
         array of shape `(n,)`, or 0.0 where nothing is demanded of any pattern
         """
-        if not self.any:
+        if not self.has_demands:
             return 0.0
         names: Sequence[str] = getattr(self._state, table).names
         hour = self._state.last // HOUR_MS
@@ -179,13 +183,13 @@ class Labels:
             kept = self._dense[table, pattern] = (
                 names,
                 fits,
-                *self._made(table, pattern, hour * HOUR_MS, prefix, suffix),
+                *self._demands_of_table(table, pattern, hour * HOUR_MS, prefix, suffix),
             )
         nats, reach = kept[2][rows], kept[3][rows]
         found: Floats = nats if size is None else np.where(size <= reach, nats, 0.0)
         return found
 
-    def _made(self, table: str, pattern: str, at: int, prefix: str, suffix: str) -> tuple[Floats, Floats]:
+    def _demands_of_table(self, table: str, pattern: str, at: int, prefix: str, suffix: str) -> tuple[Floats, Floats]:
         """Demand, and the largest deviation that it applies to, of all rows of a table."""
         columns = getattr(self._state, table)
         nats, reach = np.zeros(len(columns)), np.zeros(len(columns))
@@ -194,16 +198,16 @@ class Labels:
             row = columns.index.get(name.removeprefix(prefix).removesuffix(suffix)) if fits else None
             if row is not None and pattern in own:
                 _, since, size = own[pattern]
-                nats[row], reach[row] = self._left(name, pattern, max(at, since)), BEYOND * size or np.inf
+                nats[row], reach[row] = self._remaining_nats(name, pattern, max(at, since)), BEYOND * size or np.inf
         return nats, reach
 
 
-def size_of(event: EpisodeEvent) -> float:
+def deviation_of(event: EpisodeEvent) -> float:
     """Distance of an episode's value from the typical one; 0 if that is not known."""
     return float(np.nan_to_num(abs(event.value - event.typical)))
 
 
-def way_of(episode: Episode) -> str:
+def direction_of(episode: Episode) -> str:
     """The way in which the values of an episode deviate."""
     if episode.part == ROUGHNESS and episode.lower <= episode.value <= episode.upper:
         return ROUGHNESS

@@ -109,7 +109,7 @@ class Limits:
                 self._unsure.setdefault(limit, set()).add(host)
         return others
 
-    def note(self, found: Sequence[Overflow]) -> None:
+    def add_overflow(self, found: Sequence[Overflow]) -> None:
         """Take in what others have left out of the window: what is of no host."""
         self._noted = found
 
@@ -117,17 +117,17 @@ class Limits:
         self._over.setdefault((host, limit), LeftOut()).add(wanted, count, names)
 
     @property
-    def hosts_unsure(self) -> bool:
+    def are_hosts_uncertain(self) -> bool:
         """Whether the absence of a host says nothing in this window."""
         return HOSTS in self._unsure
 
-    def unsure(self, limit: str) -> Ints:
+    def uncertain_rows(self, limit: str) -> Ints:
         """Rows of the hosts whose absent series of a limit say nothing in this window."""
         index = self._state.hosts.index
         found = sorted(index[host] for host in self._unsure.get(limit, ()) if host in index)
         return np.array(found, dtype=np.int64)
 
-    def unsure_of(self, limit: str, name: str) -> bool:
+    def is_uncertain(self, limit: str, name: str) -> bool:
         """Whether the absence of a series says nothing in this window."""
         return host_of(name) in self._unsure.get(limit, ())
 
@@ -140,26 +140,26 @@ class Limits:
         for at in missing:
             by_host.setdefault(host_of(series[at]), []).append(at)
         left_out = self._new_hosts(by_host, limits)
-        gauges, templates = self._known(by_host)
+        gauges, templates = self._count_known(by_host)
         for host, places in by_host.items():
             if host not in left_out:
                 row = self._state.hosts.index.get(host, -1)
                 known = (int(gauges[row]), int(templates[row])) if row >= 0 else (0, 0)
-                by_host[host] = self._of_host(host, row, known, places, series, limits)
+                by_host[host] = self._admit_of_host(host, row, known, places, series, limits)
         admitted = [at for host, places in by_host.items() if host not in left_out for at in places]
-        return sorted(self._of_all(admitted, series, limits))
+        return sorted(self._admit_to_shard(admitted, series, limits))
 
-    def _of_all(self, places: list[int], series: Texts, limits: LimitParameters) -> list[int]:
+    def _admit_to_shard(self, places: list[int], series: Texts, limits: LimitParameters) -> list[int]:
         """The places of the series that the shard has room for."""
         known = len(self._state.gauges) + len(self._state.counts)
         if len(places) <= limits.all_series - known:
             return places
         names = {at: str(series[at]) for at in places}
-        kept, left = chosen(places, names, limits.all_series - known)
+        kept, left = choose_by_hash(places, names, limits.all_series - known)
         self._note("", ALL_SERIES, max(known, limits.all_series) + len(left), left, names)
         return kept
 
-    def _known(self, wanted: Iterable[str]) -> tuple[Ints, Ints]:
+    def _count_known(self, wanted: Iterable[str]) -> tuple[Ints, Ints]:
         """How many metric series and templates each host has, `(n_hosts,)`; of none where no host is known."""
         state, hosts = self._state, len(self._state.hosts)
         gauges = np.bincount(state.gauges.owner[0], minlength=hosts)
@@ -172,11 +172,11 @@ class Limits:
         new, free = [host for host in by_host if host not in known], limits.hosts - len(known)
         if len(new) <= free:
             return set()
-        left_out = sorted(new, key=hashed)[max(free, 0) :]
+        left_out = sorted(new, key=name_hash)[max(free, 0) :]
         self._leave_out("", HOSTS, max(len(known), limits.hosts) + len(left_out), len(left_out), left_out)
         return set(left_out)
 
-    def _of_host(
+    def _admit_of_host(
         self, host: str, row: int, known: tuple[int, int], places: list[int], series: Texts, limits: LimitParameters
     ) -> list[int]:
         """The places of the series of one host that are admitted."""
@@ -193,10 +193,10 @@ class Limits:
         for (kind, found), before, most in zip(
             of_limit.items(), known, (limits.metrics_per_host, limits.templates_per_host), strict=True
         ):
-            kept, left = chosen(found, names, most - before)
+            kept, left = choose_by_hash(found, names, most - before)
             self._note(host, kind, max(before, most) + len(left), left, names)
             admitted += kept
-        kept, left = chosen(admitted, names, limits.new_series_per_host)
+        kept, left = choose_by_hash(admitted, names, limits.new_series_per_host)
         self._note(host, NEW, len(admitted), left, names)
         return [*kept, *others]
 
@@ -208,7 +208,7 @@ class Limits:
         free = limits.services_per_host - before
         if len(new) <= free:
             return set()
-        left = sorted(new, key=hashed)[max(free, 0) :]
+        left = sorted(new, key=name_hash)[max(free, 0) :]
         wanted = max(before, limits.services_per_host) + len(left)
         self._leave_out(host, SERVICES, wanted, len(left), (one.split("/", 1)[1] for one in left))
         return set(left)
@@ -299,11 +299,11 @@ class Limits:
         return events
 
 
-def chosen(places: list[int], names: dict[int, str], free: int) -> tuple[list[int], list[int]]:
+def choose_by_hash(places: list[int], names: dict[int, str], free: int) -> tuple[list[int], list[int]]:
     """Which of the places are within the room that is free, by the hashes of their names, and which are not."""
     if len(places) <= free:
         return places, []
-    order = sorted(places, key=lambda at: hashed(names[at]))
+    order = sorted(places, key=lambda at: name_hash(names[at]))
     return order[: max(free, 0)], order[max(free, 0) :]
 
 
@@ -320,7 +320,7 @@ def hosts_with(rows: Windows, least: int) -> list[str]:
     return [host for host, n in found.items() if n >= least]
 
 
-def hashed(name: str) -> bytes:
+def name_hash(name: str) -> bytes:
     """What new names are ordered by."""
     return hashlib.blake2b(name.encode(), digest_size=8).digest()
 

@@ -46,7 +46,7 @@ class LineBounds:
             return []
         self._looked, self._series = now, series
         names, surprise = self._state.contexts.names, self._surprises()
-        has = {names[row]: row for row in np.flatnonzero(self._have_one(surprise, now)).tolist()}
+        has = {names[row]: row for row in np.flatnonzero(self._has_bound(surprise, now)).tolist()}
         found = [Bound(series=f"template/{name}", window_end=now) for name in self._written if name not in has]
         self._written = {name: at for name, at in self._written.items() if name in has}
         due = sorted((at, name) for name in has if now - (at := self._written.get(name, 0)) >= AGAIN_MS)[:AT_ONCE]
@@ -86,7 +86,7 @@ class LineBounds:
         lines, kinds = self._state.context_column("lines"), self._state.context_column("templates")
         return np.array(list(map(new_surprise, lines.tolist(), kinds.tolist())), dtype=np.float64)
 
-    def _have_one(self, surprise: Floats, now: int) -> Bools:
+    def _has_bound(self, surprise: Floats, now: int) -> Bools:
         """Which contexts have a bound, `(n,)`: none of which something is muted or planned."""
         counts = self._state.counts
         quiet = np.full(len(surprise), np.inf)  # the age of what is newest, ms
@@ -96,7 +96,7 @@ class LineBounds:
             QUIET_SHARE * life, LEAST_QUIET_GRACES * 60_000 * self._p.grace_minutes, MOST_QUIET_MS
         )
         has &= (surprise >= SURPRISE_SHARE * self._p.new_template_nats) & np.isfinite(quiet)
-        applied = self._control.of("counts")
+        applied = self._control.applied_to("counts")
         if applied is not None:
             has[counts.owner[1, np.flatnonzero(applied.muted | applied.planned)]] = False
         return has

@@ -68,14 +68,14 @@ class LoggedRules:
                     left_out.append((error, series))
                 self.refused.append(RefusedRule(offset, since, str(error), text or ""))
         self.changed |= self._log.known != before
-        self.overflow = over(left_out, now)
+        self.overflow = rule_overflow(left_out, now)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules in effect."""
         return self._log.rules()
 
 
-def over(left_out: Sequence[tuple[TooManyRules, str]], now: int) -> list[Overflow]:
+def rule_overflow(left_out: Sequence[tuple[TooManyRules, str]], now: int) -> list[Overflow]:
     """The overflow of the records of a window for which there were too many, with the names of their rows."""
     if not left_out:
         return []

@@ -43,7 +43,7 @@ class Newcomers:
     def __init__(self, state: ShardState, p: DetectorParameters) -> None:
         self._state, self._p = state, p
 
-    def needed(self, minutes: float) -> Floats | None:
+    def needed_minutes(self, minutes: float) -> Floats | None:
         """For how long what is new on each host must have been known where `minutes` are asked for, `(n_hosts,)`; None if for these on all."""
         least = max(minutes * SHARE, LEAST_WINDOWS * self._p.window_seconds / 60.0)
         young = None if least >= minutes else self._young(2 * minutes)
@@ -66,7 +66,7 @@ class Newcomers:
             young &= with_role
         return young if young.any() else None
 
-    def joined(self, gauges: Ints, above: Bools, value: Floats, typical: Floats) -> Ints:
+    def find_joined(self, gauges: Ints, above: Bools, value: Floats, typical: Floats) -> Ints:
         """Rows of the hosts that join their role in a window.
 
         Parameters
@@ -86,7 +86,7 @@ class Newcomers:
         at = at[young[owners[at]] & np.isin(gauges[at], self._state.peers.rows)]
         if not len(at):
             return NONE
-        peers = self._state.peers.take(self._state.peers.places(gauges[at]))
+        peers = self._state.peers.read(self._state.peers.find_or_add(gauges[at]))
         now, before, median = value[at], typical[at], peers["median"]
         nearer = _distance(now, median) < _distance(before, median)
         stranger = ~nearer & (np.abs(now - median) > SPREADS * peers["spread"])

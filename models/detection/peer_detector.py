@@ -20,7 +20,7 @@ from models.detection.compiled_metrics import LARGEST
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.gauge_detector import GaugeScores, rule_nats
-from models.detection.labels import DOWN, UP, named
+from models.detection.labels import DOWN, UP, pattern_name
 from models.detection.peer_law import PeerScores
 from models.detection.shard_state import ShardState, ShardWindow
 from models.records.records import EpisodeEvent
@@ -63,11 +63,11 @@ class PeerDetector:
         if not compared.any():
             return self._alone(known, window.end)
         at = np.flatnonzero(compared & (np.abs(x) < LARGEST))
-        places = self._state.peers.places(window.gauges[at])
-        s = self._state.peers.take(places)
+        places = self._state.peers.find_or_add(window.gauges[at])
+        s = self._state.peers.read(places)
         rows = self._compare(s, window, at, x[at].astype(np.float64), peers[:, at])
         confirmed = self._learn(s, rows, scores.not_learnt[at], known)
-        self._state.peers.put(places, s)
+        self._state.peers.write(places, s)
         events = [
             self._begin(rows, s, i)
             for i in np.flatnonzero(confirmed).tolist()
@@ -81,9 +81,9 @@ class PeerDetector:
         rows, found = window.gauges[at], peer_law.score(s, x, peers)
         away, size = x - peers[2], np.abs(x - peers[2])
         labels = self._control.labels
-        down, up = (labels.demand("gauges", named(PEERS, way), rows, size) for way in (DOWN, UP))
+        down, up = (labels.demanded_nats("gauges", pattern_name(PEERS, way), rows, size) for way in (DOWN, UP))
         surprise = found.surprise - np.where(away < 0, down, up)
-        applied = self._control.of("gauges")
+        applied = self._control.applied_to("gauges")
         if applied is not None:
             demanded = rule_nats(applied, self._p, away, peers[2], rows)
             surprise = np.where(np.isfinite(demanded), surprise - demanded, 0.0)
@@ -120,15 +120,15 @@ class PeerDetector:
     def _continue(self, rows: _Compared, i: int) -> list[EpisodeEvent]:
         """Update an episode, close it once the offset is usual again, or adopt it once it has lasted."""
         episode, score = self._state.episodes.open[rows.names[i]], float(rows.surprise[i])
-        if episode.gather(score, self._p.allowance_nats, float(rows.seconds[i]) / self._p.window_seconds):
+        if episode.add_surprise(score, self._p.allowance_nats, float(rows.seconds[i]) / self._p.window_seconds):
             _, episode.lower, episode.typical, episode.upper = rows.peers[:, i].tolist()
             episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.count_normal(rows.now, normal=score < self._p.clear_nats)
         if episode.normal_windows >= CLEARED:
-            self._state.peers.change(int(rows.rows[i]), peer_law.forget_waiting)
+            self._state.peers.update(int(rows.rows[i]), peer_law.forget_waiting)
             return [self._state.episodes.close(episode.series, rows.now)]
-        lasted = rows.now - episode.start >= 1000 * self._p.lasting(self._p.patience_minutes)
-        if (episode.expected or lasted) and not self._control.held("gauges", int(rows.rows[i])):
+        lasted = rows.now - episode.start >= 1000 * self._p.adoption_seconds(self._p.patience_minutes)
+        if (episode.expected or lasted) and not self._control.is_kept_from_learning("gauges", int(rows.rows[i])):
             return [self._adopt(episode, rows, i)]
         return [episode.event("update", rows.now)] if episode.update_due(rows.now) else []
 
@@ -137,7 +137,7 @@ class PeerDetector:
         episode.kind, episode.adopted, episode.over = "change", True, rows.now + 1
         episode.value, episode.reason = float(rows.value[i]), _words(rows, i)
         episode.before, episode.after = float(rows.peers[2, i]), episode.value
-        self._state.peers.change(int(rows.rows[i]), peer_law.adopt)
+        self._state.peers.update(int(rows.rows[i]), peer_law.adopt)
         return episode.event("update", rows.now)
 
     def _alone(self, known: dict[str, Episode], now: int) -> list[EpisodeEvent]:
@@ -145,9 +145,9 @@ class PeerDetector:
         gone = []
         for name in sorted(known.keys() & self._state.episodes.open.keys()):
             row = self._state.gauges.index[name]
-            (place,) = self._state.peers.places(np.array([row]))
+            (place,) = self._state.peers.find_or_add(np.array([row]))
             if now - self._state.peers.columns["seen"][place] >= ALONE_MS:
-                self._state.peers.change(row, peer_law.forget_waiting)
+                self._state.peers.update(row, peer_law.forget_waiting)
                 gone.append(self._state.episodes.close(name, now))
         return gone
 

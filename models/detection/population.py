@@ -39,10 +39,10 @@ class Population:
         self._counted: Bools = np.zeros(0, dtype=bool)
         self._by_service: tuple[dict[str, int], int] = {}, 0
 
-    def numbers(self) -> tuple[Bools, dict[str, int], int]:
+    def count_hosts(self) -> tuple[Bools, dict[str, int], int]:
         """Which hosts count, `(n_hosts,)`, the number of those with each service, and of services that are left out."""
         # an hour more: in the window in which a silence is given up its host still counts
-        longest = HOUR_MS + self._state.patience(max(DAY_MS, HOUR_MS * self._p.silence_patience_hours), self._p)
+        longest = HOUR_MS + self._state.silence_patience(max(DAY_MS, HOUR_MS * self._p.silence_patience_hours), self._p)
         hosts, contexts, named = self._hosts(longest), self._state.contexts, self._named
         if named[0] is not contexts.names or named[1] != len(contexts):
             found = [unquote(name.split("/", 1)[1]) for name in contexts.names]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.core.series import Series
-from models.core.wording import MOST_FURTHER, apart, duration, number, order
+from models.core.wording import MOST_FURTHER, compare_shown, distinguishable, duration, number
 from models.records.records import Overflow
 
 MOST_CHARACTERS = 160
@@ -43,7 +43,7 @@ def between(low: str, high: str) -> str:
 
 def held(value: float, lower: float, upper: float, unit: str = "", strange: str = "") -> str:
     """A value and what was expected of it. Where it is `strange` otherwise, and not outside of the interval, that comes first."""
-    text, low, high = apart(value, lower, upper)
+    text, low, high = distinguishable(value, lower, upper)
     if lower <= value <= upper:
         return (
             f"{text}{unit}{f': {strange}, though' if strange else ','} within the expected {between(low, high)}{unit}"
@@ -75,7 +75,7 @@ def value_off(series: Series, value: float, lower: float, upper: float, unit: st
 
 def peers_off(series: Series, value: float, peers: int, median: float, *, lower: float, upper: float) -> str:
     """A value that is too far from those of the other hosts of its role."""
-    own, usual, low, high = apart(value, median, lower, upper)
+    own, usual, low, high = distinguishable(value, median, lower, upper)
     return (
         f"{subject(series)} {own}, the other {peers:,} hosts with {series.service} have {usual} ({between(low, high)})"
     )
@@ -83,7 +83,7 @@ def peers_off(series: Series, value: float, peers: int, median: float, *, lower:
 
 def rough(series: Series, moves: float, usual: float, unit: str) -> str:
     """Values that move too much, or too little, from window to window."""
-    now, before = apart(moves, usual)
+    now, before = distinguishable(moves, usual)
     return f"{subject(series)} moves by {now}{unit} from window to window, usually by {before}{unit}"
 
 
@@ -102,13 +102,13 @@ def new_level(
     series: Series, value: float, old: float, *, lower: float, upper: float, unit: str, of: str = "new level"
 ) -> str:
     """A change of level that was adopted; `of` says what kind of level it is."""
-    now, before, low, high = apart(value, old, lower, upper)
+    now, before, low, high = distinguishable(value, old, lower, upper)
     return f"{subject(series)} {of} {now}{unit}, was {before}{unit} ({between(low, high)})"
 
 
 def new_spread(series: Series, spread: float, old: float, unit: str) -> str:
     """A change of spread that was adopted."""
-    now, before = apart(spread, old)
+    now, before = distinguishable(spread, old)
     return f"{subject(series)} spreads by {now}{unit}, was {before}{unit}"
 
 
@@ -139,7 +139,7 @@ def count_off(
     series: Series, template: str | None, per_minute: float, lower: float, upper: float, *, seconds: float
 ) -> str:
     """Too many or too few lines; the numbers are lines a minute."""
-    text, low, high = apart(per_minute, lower, upper)
+    text, low, high = distinguishable(per_minute, lower, upper)
     within = "within the expected" if lower <= per_minute <= upper else "expected"
     if per_minute == 0:
         return f"{head(series)}no {lines_of(series, template)} for {duration(seconds)}, {within} {between(low, high)} lines/min"
@@ -177,13 +177,16 @@ def new_mix(series: Series, parts: Shares) -> str:
 
 
 def shares(share: float, lower: float, upper: float) -> list[str]:
-    """Percentages as `apart`, of which no more than hundredths are given unless they are needed."""
+    """Percentages as `distinguishable`, of which no more than hundredths are given unless they are needed."""
     given = share, lower, upper
     for decimals in range(2, 2 + MOST_FURTHER):
         rounded = [round(one, decimals) for one in given]
-        if all(order(share, one) == order(rounded[0], text) for one, text in zip(given[1:], rounded[1:], strict=True)):
+        if all(
+            compare_shown(share, one) == compare_shown(rounded[0], text)
+            for one, text in zip(given[1:], rounded[1:], strict=True)
+        ):
             break
-    return apart(*rounded)
+    return distinguishable(*rounded)
 
 
 def lines_in(series: Series) -> str:

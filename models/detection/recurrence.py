@@ -67,7 +67,7 @@ class Recurrence:
     longest: float = 0.0
     highest: float = 0.0
 
-    def begins(self, start: int, found: int) -> bool:
+    def note_begin(self, start: int, found: int) -> bool:
         """Take in an episode that began at `start` and was opened at `found`, epoch ms; answers whether it recurs."""
         if not self.last:
             self.since = self.last = start
@@ -90,7 +90,7 @@ class Recurrence:
             self.intervals = self.mean = self.squares = self.longest = self.highest = 0.0
         return False
 
-    def ends(self, start: int, lasted: float, evidence: float) -> None:
+    def note_end(self, start: int, lasted: float, evidence: float) -> None:
         """Take in that the episode that began at `start`, epoch ms, is over: how long it lasted, seconds, and its evidence, nats.
 
         Of one that was not expected nothing is learnt.
@@ -101,10 +101,10 @@ class Recurrence:
 
     def _spread(self) -> float:
         """The spread of the next interval, seconds."""
-        return float(intervals.spread(self.intervals, self.mean, self.squares, PRIOR_SPREAD))
+        return float(intervals.predictive_spread(self.intervals, self.mean, self.squares, PRIOR_SPREAD))
 
     def _learn(self, seconds: float, start: int) -> None:
-        known = intervals.learnt(self.intervals, self.mean, self.squares, seconds)
+        known = intervals.learn_interval(self.intervals, self.mean, self.squares, seconds)
         self.intervals, self.mean, self.squares = map(float, known)
         self.last = start
 
@@ -116,7 +116,7 @@ numbers_of = attrgetter(*NUMBERS)
 
 
 @dataclass(frozen=True)
-class Usual:
+class UsualEpisode:
     """What an episode that recurs is held against: the time between two, how long they last, seconds, and their evidence, nats, at most."""
 
     every: float
@@ -135,40 +135,40 @@ class Recurrences:
         """Sort those that are alike by their last episodes."""
         self._alike: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for (series, cause), one in self.known.items():
-            self._alike.setdefault((unlabelled(series), cause), []).append((one.last, series))
+            self._alike.setdefault((without_labels(series), cause), []).append((one.last, series))
         for own in self._alike.values():
             own.sort()
 
-    def begins(self, series: str, cause: str, start: int, found: int) -> Usual | None:
+    def note_begin(self, series: str, cause: str, start: int, found: int) -> UsualEpisode | None:
         """Take in an episode that began at `start` and was opened at `found`, epoch ms; answers what it is like where it recurs."""
-        own, alike = self.known.get((series, cause)), self._alike.setdefault((unlabelled(series), cause), [])
+        own, alike = self.known.get((series, cause)), self._alike.setdefault((without_labels(series), cause), [])
         if own is None:
             own = self.known[series, cause] = Recurrence()
         else:
             del alike[bisect_left(alike, (own.last, series))]
         self.changed = True
-        if own.begins(start, found):
-            usual: Usual | None = Usual(own.mean, own.longest, own.highest)
+        if own.note_begin(start, found):
+            usual: UsualEpisode | None = UsualEpisode(own.mean, own.longest, own.highest)
         else:
             at = bisect_left(alike, (start - WEEK, ""))
             oldest = alike[at][0] if at < len(alike) - MOST_ALIKE else start
-            usual = among([self.known[name, cause] for _, name in alike[-MOST_ALIKE:]], start, oldest)
+            usual = find_usual([self.known[name, cause] for _, name in alike[-MOST_ALIKE:]], start, oldest)
         insort(alike, (own.last, series))
         return usual
 
-    def ends(self, series: str, cause: str, start: int, lasted: float, evidence: float) -> None:
-        """Take in the end of an episode, see `Recurrence.ends`."""
+    def note_end(self, series: str, cause: str, start: int, lasted: float, evidence: float) -> None:
+        """Take in the end of an episode, see `Recurrence.note_end`."""
         if (series, cause) in self.known:
             self.changed = True
-            self.known[series, cause].ends(start, lasted, evidence)
+            self.known[series, cause].note_end(start, lasted, evidence)
 
     def forget(self, series: Container[str]) -> None:
         """Forget these series."""
         for name, cause in [key for key in self.known if key[0] in series]:
-            alike = self._alike[unlabelled(name), cause]
+            alike = self._alike[without_labels(name), cause]
             del alike[bisect_left(alike, (self.known.pop((name, cause)).last, name))]
             if not alike:
-                del self._alike[unlabelled(name), cause]
+                del self._alike[without_labels(name), cause]
             self.changed = True
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -183,13 +183,13 @@ class Recurrences:
         return cls({key: Recurrence(*row) for key, row in zip(keys, rows, strict=True)})
 
 
-def unlabelled(series: str) -> str:
+def without_labels(series: str) -> str:
     """The name of a series without its labels; a host or service may have a brace in its name."""
     *owner, rest = series.split("/", 3)
     return series if len(owner) < 3 else "/".join([*owner, rest.partition("{")[0]])
 
 
-def among(alike: Iterable[Recurrence], start: int, oldest: int) -> Usual | None:
+def find_usual(alike: Iterable[Recurrence], start: int, oldest: int) -> UsualEpisode | None:
     """What an episode that begins at `start`, epoch ms, is like where those of others `alike` have come often enough; else None.
 
     Where these are the latest of more, `oldest` is when the first one of the last week began, epoch ms; else `start`.
@@ -209,4 +209,4 @@ def among(alike: Iterable[Recurrence], start: int, oldest: int) -> Usual | None:
     longest = sorted((max(one.longest for one in own) for own in as_many), reverse=True)
     highest = sorted((max(one.highest for one in own) for own in as_many), reverse=True)
     every = (start - first) / 1000 / len(as_many)
-    return Usual(every, longest[LEAST_OCCASIONS - 1], highest[LEAST_OCCASIONS - 1])
+    return UsualEpisode(every, longest[LEAST_OCCASIONS - 1], highest[LEAST_OCCASIONS - 1])

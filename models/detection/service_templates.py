@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from models.core.store import part, read_part
+from models.core.store import read_part, write_part
 from models.templates.merging import TemplateMerger
 
 PART = "patterns"
@@ -46,7 +46,7 @@ def part_of(rows: Iterable[Row]) -> bytes:
     """The rows of `rows_of` as a part."""
     columns = zip(*rows, strict=True)
     found = dict(zip(COLUMNS, columns, strict=False)) or dict.fromkeys(COLUMNS, ())
-    return part({name: pa.array(found[name], type=pa.string()) for name in COLUMNS}, {})
+    return write_part({name: pa.array(found[name], type=pa.string()) for name in COLUMNS}, {})
 
 
 def read(data: bytes) -> Services:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from models.challengers.memory import PART as CHALLENGERS
 from models.challengers.memory import ChallengerMemories
-from models.core.arrays import Bools, Floats, Ints, among
+from models.core.arrays import Bools, Floats, Ints, is_in
 from models.core.parameters import DetectorParameters
 from models.core.series import FLEET, Series, parse, quote
-from models.core.store import SeriesTable, part, read_part
+from models.core.store import SeriesTable, read_part, write_part
 from models.core.windows import Windows
 from models.detection import gauge_columns as col
 from models.detection import service_templates
@@ -154,7 +154,7 @@ class ControlState:
         found += [(name, PUBLISHED, pattern, 0.0, at, size) for name, (pattern, at, size) in self.published.items()]
         for name, own in self.demands.items():
             found += [(name, DEMAND, pattern, nats, at, size) for pattern, (nats, at, size) in own.items()]
-        return columns_part(CONTROL_COLUMNS, sorted(found))
+        return write_columns(CONTROL_COLUMNS, sorted(found))
 
     @classmethod
     def load(cls, arrays: Mapping[str, pa.Array]) -> ControlState:
@@ -261,12 +261,12 @@ class ShardState:
 
         Answers the closing of episodes that were open on them.
         """
-        oldest = now - self.patience(DAY_MS * p.forget_days, p)
+        oldest = now - self.silence_patience(DAY_MS * p.forget_days, p)
         gone_gauges = self.gauges.matrix[col.SEEN] < oldest[self.gauges.owner[0]]
         gone_counts = self.counts.matrix[poisson.LAST_LINE] < oldest[self.counts.owner[0]]
         gone_hosts = self.host_column("seen") < oldest
         if self.pressed:
-            crowded = self._crowded(now)
+            crowded = self._hosts_to_make_room(now)
             gone_gauges |= crowded[self.gauges.owner[0]] & (self.gauges.matrix[col.SEEN] < now - DAY_MS)
             gone_counts |= crowded[self.counts.owner[0]] & (self.counts.matrix[poisson.LAST_LINE] < now - DAY_MS)
         if not (gone_gauges.any() or gone_counts.any() or gone_hosts.any()):
@@ -280,23 +280,23 @@ class ShardState:
             self.challengers.keep(np.flatnonzero(~gone_gauges))
         self.counts.keep(~gone_counts)
         owners = {*map(host_of, self.gauges.names), *map(host_of, self.counts.names)}
-        self.hosts.keep(among(self.hosts.names, owners))
+        self.hosts.keep(is_in(self.hosts.names, owners))
         places = {*map(context_of, self.gauges.names), *map(context_of, self.counts.names)}
-        self.contexts.keep(among(self.contexts.names, places))
-        self._link()
+        self.contexts.keep(is_in(self.contexts.names, places))
+        self._link_owners()
         known = self.gauges.index.keys() | self.counts.index.keys()
         self.trials = {name: trial for name, trial in self.trials.items() if name in known}
         ids = {parse(name).template_id for name in self.counts.names}
         self.texts = {i: text for i, text in self.texts.items() if i in ids}
         self._forget_templates()
         self.renamed = True
-        known |= {name for host in self.hosts.names for name in whole_of(host)}
+        known |= {name for host in self.hosts.names for name in host_series_of(host)}
         known |= {f"service/{name}" for name in self.contexts.names}
         self.episodes.recurrences.forget({name for name, _ in self.episodes.recurrences.known} - known)
         gone = {name for name in self.episodes.open.keys() - known if not name.startswith(f"{FLEET}/")}
         return [self.episodes.close(name, now) for name in sorted(gone)]
 
-    def patience(self, ms: float, p: DetectorParameters, rows: Ints | slice = slice(None)) -> Floats:
+    def silence_patience(self, ms: float, p: DetectorParameters, rows: Ints | slice = slice(None)) -> Floats:
         """How long hosts must be silent where `ms` are asked of those that report often, ms, `(n,)`: see `PATIENT_ROWS`."""
         first, seen, windows = (self.host_column(name)[rows] for name in ("first", "seen", "windows"))
         apart = np.maximum((seen - first) / np.maximum(windows - 1.0, 1.0), 1000.0 * p.window_seconds)
@@ -308,7 +308,7 @@ class ShardState:
         So is what is open on hosts whose silence was given up. What ends by itself, as the news of a host does, stays, and what is open on
         `planned` hosts, rows of the table.
         """
-        events, patience = [], self.patience(HOUR_MS * p.silence_patience_hours, p)
+        events, patience = [], self.silence_patience(HOUR_MS * p.silence_patience_hours, p)
         for name in sorted(self.episodes.open):
             episode, of_lines = self.episodes.open[name], name in self.counts.index
             of_log = name.startswith("logs/") and not of_lines  # that it is silent
@@ -319,7 +319,7 @@ class ShardState:
             given_up = self.host_column("trials")[host] == 0
             if (quiet < patience[host] and not given_up) or host in planned:
                 continue
-            self.end_run(episode)
+            self.end_run_of(episode)
             if of_log:
                 self.hosts.matrix[LOG_RUNS, host] = 0.0
             elif not of_lines:
@@ -329,16 +329,16 @@ class ShardState:
             events.append(self.episodes.close(name, now))
         return events
 
-    def end_run(self, episode: Episode) -> None:
+    def end_run_of(self, episode: Episode) -> None:
         """End the run of windows that an open episode is about: another episode of its series needs a run of its own."""
         if episode.series in self.gauges.index:
             row = self.gauges.index[episode.series]
             self.gauges.matrix[[col.ALERT_SECONDS, col.REPEAT_SECONDS, col.REPEAT_EVIDENCE], row] = 0.0
             if episode.cause == PEERS:
-                self.peers.change(row, forget_waiting)
+                self.peers.update(row, forget_waiting)
         elif episode.series in self.counts.index:
             row = self.counts.index[episode.series]
-            poisson.end_of_high(self.counts.matrix, row)
+            poisson.clear_high_evidence(self.counts.matrix, row)
             self.counts.matrix[[poisson.FROZEN, poisson.ZERO_EVIDENCE, poisson.ZERO_SINCE], row] = 0.0
 
     def _forget_templates(self) -> None:
@@ -350,9 +350,9 @@ class ShardState:
         for context, own in self.templates.items():
             own.keep(ids[context])
 
-    def _crowded(self, now: int) -> Bools:
+    def _hosts_to_make_room(self, now: int) -> Bools:
         """Hosts that must make room, `(n_hosts,)`."""
-        crowded = among(self.hosts.names, self.pressed)
+        crowded = is_in(self.hosts.names, self.pressed)
         if f"/{ALL_SERIES}" in self.pressed:
             crowded[:] = True
         if "" in self.pressed:
@@ -385,7 +385,7 @@ class ShardState:
         self.context_column("first")[chosen["contexts"]] = now
         names = {self.gauges.names[row] for row in rows.tolist()}
         names |= {self.counts.names[row] for row in chosen["counts"].tolist()}
-        names |= {name for row in chosen["hosts"].tolist() for name in whole_of(self.hosts.names[row])}
+        names |= {name for row in chosen["hosts"].tolist() for name in host_series_of(self.hosts.names[row])}
         names |= {f"service/{self.contexts.names[row]}" for row in chosen["contexts"].tolist()}
         for name in names & self.trials.keys():
             del self.trials[name]
@@ -393,7 +393,7 @@ class ShardState:
         self.episodes.recurrences.forget(names)
         return [self.episodes.close(name, now) for name in sorted(names & self.episodes.open.keys())]
 
-    def _link(self) -> None:
+    def _link_owners(self) -> None:
         """Store, with each series, the rows of its host and context."""
         for table in (self.gauges, self.counts):
             if len(table):
@@ -426,24 +426,24 @@ class ShardState:
             self.challengers.grow(len(self.gauges))
             parts[CHALLENGERS] = self.challengers.dump()
         if self.episodes.recurrences.changed or not only_changed:
-            parts[RECURRENCES] = columns_part(RECURRENCE_COLUMNS, self.episodes.recurrences.rows())
+            parts[RECURRENCES] = write_columns(RECURRENCE_COLUMNS, self.episodes.recurrences.rows())
         self.episodes.recurrences.changed = False
         about: dict[str, Any] = {"steps": self.steps, "first": self.first, "last": self.last}
         about["trials"] = [vars(self.trials[name]) for name in sorted(self.trials)]
         if self.pressed:
             about["pressed"] = self.pressed
-        parts["episodes"] = part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
+        parts["episodes"] = write_part({"episode": pa.array(self.episodes.dump(), type=pa.string())}, about)
         if self.renamed or not only_changed:
             names = [getattr(self, name).names for name in TABLES]
             lengths = {name: len(table) for name, table in zip(TABLES, names, strict=True)}
             flat = [name for table in names for name in table]
-            parts["names"] = part({"name": pa.array(flat, type=pa.string())}, lengths)
+            parts["names"] = write_part({"name": pa.array(flat, type=pa.string())}, lengths)
             ids = sorted(self.texts)
             texts = {
                 "id": pa.array(ids, type=pa.string()),
                 "text": pa.array(map(self.texts.get, ids), type=pa.string()),
             }
-            parts["texts"] = part(texts, {})
+            parts["texts"] = write_part(texts, {})
             parts[service_templates.PART] = service_templates.part_of(service_templates.rows_of(self.templates))
         self.renamed = False
         return parts
@@ -451,7 +451,7 @@ class ShardState:
     def _rules_part(self) -> bytes:
         """The rules of the log in the order of their names, a column for each attribute."""
         ordered = [self.rules[name] for name in sorted(self.rules)]
-        return columns_part(RULE_COLUMNS, [tuple(getattr(one, name) for name in RULE_COLUMNS) for one in ordered])
+        return write_columns(RULE_COLUMNS, [tuple(getattr(one, name) for name in RULE_COLUMNS) for one in ordered])
 
     @classmethod
     def load(cls, parts: Mapping[str, bytes]) -> ShardState:
@@ -474,7 +474,7 @@ class ShardState:
         state.peers = Peers.load(*read_part(parts[PEERS]))
         if CHALLENGERS in parts:
             state.challengers = ChallengerMemories.load(parts[CHALLENGERS])
-        state._link()
+        state._link_owners()
         columns, _ = read_part(parts[RULES])
         known = zip(*(columns[name].to_pylist() for name in RULE_COLUMNS), strict=True)
         state.rules = {row[0]: LoggedRule(*row) for row in known}
@@ -501,11 +501,11 @@ class ShardState:
         return found | {"episode": json.loads(episode.dump()) if episode else None}
 
 
-def columns_part(kinds: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
+def write_columns(kinds: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> bytes:
     """Rows as a part, a column for each of `kinds`, which are Arrow types by name."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
     typed = zip(kinds.items(), columns, strict=True)
-    return part({name: pa.array(column, type=pa.type_for_alias(kind)) for (name, kind), column in typed}, {})
+    return write_part({name: pa.array(column, type=pa.type_for_alias(kind)) for (name, kind), column in typed}, {})
 
 
 def host_of(name: str) -> str:
@@ -513,7 +513,7 @@ def host_of(name: str) -> str:
     return name.split("/", 2)[1]
 
 
-def whole_of(host: str) -> tuple[str, str]:
+def host_series_of(host: str) -> tuple[str, str]:
     """The series of a host as a whole, and of its log, by its quoted name."""
     return f"host/{host}", f"logs/{host}//"
 

@@ -28,7 +28,7 @@ from models.core.series import Series, build, unquote
 from models.detection import gauge_columns as col
 from models.detection import reasons
 from models.detection.churn import Churn, HostChurn
-from models.detection.compiled_metrics import absent_metrics, learn_hosts
+from models.detection.compiled_metrics import find_absent_metrics, learn_hosts
 from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
@@ -63,11 +63,11 @@ class Silence:
         events = [self._back(row, now) for row in self._silent_hosts() if present[row]]
         hosts = state.hosts.storage[0]
         absent = learn_hosts(hosts, present, state.steps, float(now), self._half_life, self._window)
-        planned = self._control.planned("hosts")
+        planned = self._control.planned_rows("hosts")
         planned = planned[~present[planned]]
         if absent:
             planned = np.union1d(planned, np.flatnonzero(~present & self._hours.now()))
-        if self._limits.hosts_unsure:
+        if self._limits.are_hosts_uncertain:
             planned = np.union1d(planned, np.flatnonzero(~present))
         if len(planned):
             state.host_column("step")[planned] += 1.0  # the window does not count
@@ -110,7 +110,7 @@ class Silence:
         trials, begun, asked, stayed = state.hosts.matrix[RUNS, rows]
         length = state.steps - state.host_column("step")[rows]
         surprise = run_length.run_surprise(trials, begun, asked, stayed, length)
-        surprise -= self._control.labels.demand("hosts", HOST_SILENT, rows, prefix="host/")
+        surprise -= self._control.labels.demanded_nats("hosts", HOST_SILENT, rows, prefix="host/")
         silent = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS))
         found = silent[self._due(now)[rows[silent]]].tolist() if len(silent) else []
         if not found:
@@ -203,7 +203,7 @@ class Silence:
             state.host_column("log_seen")[there] = now
             at[there] = windows[there]
         if missing.any():
-            unsure = np.union1d(self._planned_logs(missing), self._limits.unsure(TEMPLATES)).astype(np.int64)
+            unsure = np.union1d(self._planned_logs(missing), self._limits.uncertain_rows(TEMPLATES)).astype(np.int64)
             at[unsure[missing[unsure]]] += 1.0  # the window does not count
             missing[unsure] = False
         usual = missing & self._log_hours.now()
@@ -215,7 +215,7 @@ class Silence:
         surprise = run_length.run_surprise(trials, begun, asked, stayed, windows[rows] - at[rows])
         # Of a log that was given up nothing is known until it is back.
         missing[rows] = (surprise >= NOT_OBSERVED_NATS) | (trials == 0)
-        surprise -= self._control.labels.demand("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
+        surprise -= self._control.labels.demanded_nats("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
         found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
         if not found:
             return missing, events
@@ -242,11 +242,15 @@ class Silence:
 
     def _planned_logs(self, missing: Bools) -> Ints:
         """Rows of the hosts whose logs are `missing`, `(n_hosts,)`, and planned: as such, or all that they are of."""
-        if not self._control.plans:
+        if not self._control.has_planned:
             return np.zeros(0, dtype=np.int64)
         names = [log_of(unquote(self._state.hosts.names[row])) for row in np.flatnonzero(missing).tolist()]
-        as_such = np.flatnonzero(missing)[self._control.plan(names, [None] * len(names))]
-        planned, owner, hosts = self._control.planned("counts"), self._state.counts.owner[0], len(self._state.hosts)
+        as_such = np.flatnonzero(missing)[self._control.find_planned(names, [None] * len(names))]
+        planned, owner, hosts = (
+            self._control.planned_rows("counts"),
+            self._state.counts.owner[0],
+            len(self._state.hosts),
+        )
         some = np.bincount(owner[planned], minlength=hosts)
         return np.union1d(as_such, np.flatnonzero((some > 0) & (some == np.bincount(owner, minlength=hosts))))
 
@@ -256,22 +260,22 @@ class Silence:
         if len(window.gauges) == len(state.gauges):
             return []
         owner, windows = state.gauges.owner[0], state.hosts.storage[0][WINDOWS]
-        planned = self._control.planned("gauges")
-        unsure = self._limits.unsure(METRICS)
+        planned = self._control.planned_rows("gauges")
+        unsure = self._limits.uncertain_rows(METRICS)
         if len(unsure):
             absent = windows[owner] > state.gauges.matrix[col.HOST_WINDOW]
             planned = np.union1d(planned, np.flatnonzero(absent & np.isin(owner, unsure)))
         if len(planned):
             state.gauges.matrix[col.HOST_WINDOW, planned] += present[owner[planned]]  # the window does not count
         rows, numbers = np.empty(len(state.gauges), np.int64), state.gauges.storage
-        rows = rows[: absent_metrics(numbers[0], windows, numbers[1], present, LEAST_REPORTS, rows)]
+        rows = rows[: find_absent_metrics(numbers[0], windows, numbers[1], present, LEAST_REPORTS, rows)]
         rows = np.setdiff1d(rows, planned) if len(planned) else rows
         if not len(rows):
             return []
         chains = state.gauges.matrix[col.PRESENT, rows]
         length = windows[owner[rows]] - state.gauges.matrix[col.HOST_WINDOW, rows]
         surprise = run_length.run_surprise(chains[0], chains[1], chains[2], chains[3], length)
-        surprise -= self._control.labels.demand("gauges", METRIC_SILENT, rows)
+        surprise -= self._control.labels.demanded_nats("gauges", METRIC_SILENT, rows)
         found = np.flatnonzero(surprise >= self._p.silence_nats)
         if not len(found):
             return []
@@ -336,7 +340,7 @@ class Silence:
                 "", part="silence",
             )  # fmt: skip
         elif episode.cause != cause:  # the next window opens an episode about the silence
-            self._state.end_run(episode)
+            self._state.end_run_of(episode)
             return [self._state.episodes.close(name, now)]
         if cause == METRIC_SILENT:
             episode.silent_seconds = seconds  # there may be thousands, so their sentences are made when they are needed
@@ -356,11 +360,11 @@ class Silence:
 
     def _patience(self, hosts: Ints | slice = slice(None)) -> Floats:
         """How long a silence lasts before it is given up, by hosts, rows of the table, ms, `(n,)`."""
-        return self._state.patience(HOUR_MS * self._p.silence_patience_hours, self._p, hosts)
+        return self._state.silence_patience(HOUR_MS * self._p.silence_patience_hours, self._p, hosts)
 
     def _give_up(self, name: str, now: int, why: str = GIVEN_UP) -> EpisodeEvent:
         episode = self._state.episodes.open[name]
-        self._state.end_run(episode)  # it may be about values
+        self._state.end_run_of(episode)  # it may be about values
         word = "expected" if episode.expected else why
         episode.kind = "change"
         episode.add_reason(f", {word}")

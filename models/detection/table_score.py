@@ -104,7 +104,7 @@ class TableScorer:
         self._names = np.array([names[i] for i in self._order], dtype=object)
         self._everything = np.arange(len(names))
         self._metrics = np.array([metrics[i] for i in self._order], dtype=object)
-        self._p, self._detector = parameters, detector or detector_of(parameters, host=host)
+        self._p, self._detector = parameters, detector or make_detector(parameters, host=host)
         self._since: dict[str, int] = {}
         self._recurring: set[str] = set()  # episodes that have come back as regularly as ever
         self._host = _HeldScores(self._metrics, joined or HostParameters(), parameters.window_seconds) if host else None
@@ -122,7 +122,7 @@ class TableScorer:
         names, values, there = self.row(values)
         if not len(there):
             return RowAnswer()
-        scores, events = self._detector.step(at_ms, window(names, values))
+        scores, events = self._detector.step(at_ms, one_point_window(names, values))
         return self.answer(at_ms, scores, there, tuple(n for n in events if n.series.startswith("gauge/")))
 
     def row(self, values: Floats) -> tuple[Texts, Floats, Ints]:
@@ -193,10 +193,10 @@ class _HeldScores:
         passed = (at_ms - self._at) / 1000 if self._at else self._seconds
         scored, zero = np.full(len(self._held), np.nan), np.zeros(len(self._held), np.int64)
         scored[there] = scores.health
-        self._held, self._at = host_score.hold(self._held, scored, np.full(len(scored), passed), self._p), at_ms
+        self._held, self._at = host_score.hold_scores(self._held, scored, np.full(len(scored), passed), self._p), at_ms
         new = ~(self._held[there] > scored[there])  # the others hold an earlier, greater score
         self._seen[:, there[new]] = [getattr(scores, name)[new] for name in SEEN]
-        return host_score.join(self._held, zero, 1, self._p)
+        return host_score.join_scores(self._held, zero, 1, self._p)
 
     def _most(self, share: Floats) -> list[int]:
         """The metrics with the largest shares."""
@@ -211,12 +211,12 @@ def _kind(scores: Scores, there: Ints, top: list[int]) -> str:
     return "anomaly" if not found or found[0] in WITHOUT_EPISODE else str(found[0])
 
 
-def detector_of(parameters: DetectorParameters, *, host: bool) -> ShardDetector:
+def make_detector(parameters: DetectorParameters, *, host: bool) -> ShardDetector:
     """The detector of tables; changes below the alert threshold are reported of single metrics only."""
     return ShardDetector(replace(parameters, changes_below_alert=not host))
 
 
-def window(names: Texts, values: Floats) -> Windows:
+def one_point_window(names: Texts, values: Floats) -> Windows:
     """A window with one point of each series: `names` in order and finite `values`, `(n,)`."""
     ones, zeros, none, peers = _the_same_in_every_window(len(values))
     return Windows(names, ones, values, zeros, values, values, values, none, none, peers)
@@ -231,7 +231,7 @@ def _the_same_in_every_window(size: int) -> tuple[Ints, Floats, Texts, Floats]:
     return found
 
 
-def rising(times: Floats) -> Floats:
+def make_increasing(times: Floats) -> Floats:
     """Times in ms that rise by at least 1, for tables whose times repeat or go back; `(n,)`, in the order of the rows."""
     steps = np.arange(len(times))
     return np.asarray(np.maximum.accumulate(times - steps) + steps)

@@ -70,7 +70,7 @@ class TemplateMerging:
         if index.keys() >= set(names):
             return rows, []
         if self._remembered > MOST_REMEMBERED:
-            self.forget()
+            self.note_forgotten()
         events, found = list[EpisodeEvent](), list[tuple[str, str | None]]()
         compared: Counter[str] = Counter()
         # One service after the other: what is cached of a template is there when it is looked up.
@@ -85,7 +85,7 @@ class TemplateMerging:
         return (rows if [name for name, _ in found] == names else _renamed(rows, templates.start, found)), events
 
     @property
-    def moved(self) -> bool:
+    def has_moved(self) -> bool:
         """Whether series have moved in the tables in this window."""
         return bool(self._gone)
 
@@ -102,7 +102,7 @@ class TemplateMerging:
                 del self._state.templates[context]
             self._forget_aliases(context)
 
-    def forget(self) -> None:
+    def note_forgotten(self) -> None:
         """Note that series were forgotten."""
         self._aliases, self._aliased, self._remembered = {}, {}, 0
 
@@ -191,8 +191,8 @@ class TemplateMerging:
         s, owners = counts.matrix[:, rows], counts.owner[:, rows[0]].tolist()
         kept, events = self._one_episode(names, target)
         row = counts.index[target] if target in counts.index else counts.add(target, owners)
-        counts.matrix[: OF_MIX.start, row] = poisson.combined(s[: OF_MIX.start], self._p, kept)
-        counts.matrix[OF_MIX, row] = template_mixture.combined(s[OF_MIX]).astype(np.float32)
+        counts.matrix[: OF_MIX.start, row] = poisson.combine_states(s[: OF_MIX.start], self._p, kept)
+        counts.matrix[OF_MIX, row] = template_mixture.combine_states(s[OF_MIX]).astype(np.float32)
         templates = state.context_column("templates")
         templates[owners[1]] = max(templates[owners[1]] - len(names) + 1, 1.0)
         self._one_trial(names, target)

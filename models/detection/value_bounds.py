@@ -75,7 +75,7 @@ def value_bounds(
     hot, preview = model.state.hot, model.preview(rows)
     centre = hot["fast"][0, rows].astype(np.float64)
     spread = np.sqrt(hot["robust_sums"][VALUE, rows] / np.maximum(hot["robust_weight"][VALUE, rows], 1e-9))
-    wanted = needed(nats, hot["quantiles"][-1, rows], hot["tail"][:, rows])
+    wanted = needed_surprise(nats, hot["quantiles"][-1, rows], hot["tail"][:, rows])
     first = FIRST * np.maximum(spread.astype(np.float64), 1e-3 * np.abs(centre) + 1e-12)
 
     def excess(chosen: Ints, values: Floats) -> Floats:
@@ -86,13 +86,13 @@ def value_bounds(
 
     varies = np.flatnonzero(spread > CONSTANT * np.abs(centre))
     down, up = (
-        CUSHION * distances(excess, varies, centre, way, known / CUSHION, first)
+        CUSHION * find_distances(excess, varies, centre, way, known / CUSHION, first)
         for way, known in zip((-1.0, 1.0), before, strict=True)
     )
     return ValueBounds(centre, down, up)
 
 
-def needed(nats: float, quantile: Singles, tail: Singles) -> Floats:
+def needed_surprise(nats: float, quantile: Singles, tail: Singles) -> Floats:
     """Surprise under the reference distribution that news needs in each series, `(n,)`, by its last quantile and `tail`, `(2, n)`."""
     number, total = tail.astype(np.float64)
     rate = np.minimum((PRIOR_EXCESSES + number) / (PRIOR_EXCESSES + total), 1.0)
@@ -100,7 +100,7 @@ def needed(nats: float, quantile: Singles, tail: Singles) -> Floats:
     return found
 
 
-def distances(
+def find_distances(
     excess: Callable[[Ints, Floats], Floats],
     chosen: Ints,
     centre: Floats,

@@ -35,19 +35,19 @@ DAY_SECONDS = 86_400.0
 WHOLE = ("host", "service")  # about a whole host or service: one test for each host
 
 
-def joint(surprise: Mapping[str, float], watched: Watched) -> float:
+def joint_surprise(surprise: Mapping[str, float], watched: Watched) -> float:
     """-ln of the probability that chance makes so much of what is watched, nats; `surprise` is by series.
 
     Where it is not known what is watched, the series with episodes count as all there are.
     """
     if not surprise:
         return 0.0
-    terms = [nats - math.log(tests(series, watched, len(surprise))) for series, nats in surprise.items()]
+    terms = [nats - math.log(tests_of_series(series, watched, len(surprise))) for series, nats in surprise.items()]
     most = max(terms)
     return max(most + math.log(math.fsum(math.exp(term - most) for term in terms)), 0.0)
 
 
-def tests(series: str, watched: Watched, known: int) -> float:
+def tests_of_series(series: str, watched: Watched, known: int) -> float:
     """How many tests a series is one of: 1 / w."""
     if not watched.series:
         return known
@@ -55,13 +55,13 @@ def tests(series: str, watched: Watched, known: int) -> float:
     return 2.0 * max(hosts if series.partition("/")[0] in WHOLE else watched.tests or watched.series, 1)
 
 
-def threshold(watched: Watched, false_alarms_per_day: float) -> float:
+def publication_threshold(watched: Watched, false_alarms_per_day: float) -> float:
     """The score from which on an incident is published, nats; 0 where it is not known what is watched."""
-    at_all = expected(0.0, watched)
+    at_all = expected_false_alarms(0.0, watched)
     return 0.0 if at_all is None else max(math.log(at_all / false_alarms_per_day), 0.0)
 
 
-def expected(score: float, watched: Watched) -> float | None:
+def expected_false_alarms(score: float, watched: Watched) -> float | None:
     """How many incidents of at least this score chance makes a day, at most; None where it is not known what is watched."""
     if not watched.series or not watched.window_seconds:
         return None

@@ -83,7 +83,7 @@ class Suspect:
         return f"{self.what} of {self.name} went {self.strength:,.1f} times as far from its usual value as it normally does"
 
 
-def reached(count: int, calls: Iterable[tuple[int, int]]) -> Matrix:
+def find_reachable(count: int, calls: Iterable[tuple[int, int]]) -> Matrix:
     """Whether calls lead from one to another, directly or through others, `(count, count)`; each reaches itself."""
     leads = np.eye(count, dtype=bool)
     pairs = list(calls)
@@ -99,7 +99,7 @@ def began_together(some: Sequence[Suspect], others: Sequence[Suspect]) -> bool:
     return any(abs(a.onset - b.onset) <= max(a.delay, b.delay) for a in some for b in others)
 
 
-def rank(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]:
+def rank_services(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]:
     """The services by who is likely the cause, the likeliest first.
 
     Parameters
@@ -114,7 +114,7 @@ def rank(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]
     lead = [by_name[name][0] for name in names]
     at = {name: i for i, name in enumerate(names)}
     among = {(at[a], at[b]) for a, b in calls if a in at and b in at and began_together(by_name[a], by_name[b])}
-    leads = reached(len(names), sorted(among))
+    leads = find_reachable(len(names), sorted(among))
     explained = np.any(leads & ~leads.T, axis=1)
     own: Floats = np.array([one.strength for one in lead])
     total = np.where(leads, own[:, None], 0.0).sum(axis=0)
@@ -126,12 +126,12 @@ def rank(suspects: Iterable[Suspect], calls: Iterable[Call] = ()) -> list[Cause]
 def _by_name(suspects: Iterable[Suspect]) -> Mapping[str, list[Suspect]]:
     """The suspects of each service, the strongest first, in order of names."""
     found: dict[str, list[Suspect]] = {}
-    for one in sorted(suspects, key=place):
+    for one in sorted(suspects, key=sort_key_of):
         found.setdefault(one.name, []).append(one)
     return found
 
 
-def place(one: Suspect) -> tuple[str, float, float, str, str, str, float, str]:
+def sort_key_of(one: Suspect) -> tuple[str, float, float, str, str, str, float, str]:
     """Sorts suspects; no two different ones have the same place, as in what order they come is not in the log."""
     return one.name, -one.strength, one.onset - one.delay, one.what, one.host, one.series, one.onset, one.went
 

@@ -27,17 +27,17 @@ from dataclasses import replace
 
 from models.core.state_format import check_format
 from models.incidents.announced import Announced
-from models.incidents.budget import joint, threshold
+from models.incidents.budget import joint_surprise, publication_threshold
 from models.incidents.fleet import (
     HOST,
     ROLL_SECONDS,
-    Begun,
+    BegunEpisode,
     Cluster,
     Onsets,
     Rolls,
-    by_themselves,
-    clusters,
-    coincidences,
+    count_independent,
+    find_clusters,
+    find_coincidences,
 )
 from models.incidents.members import finite_or_zero, says_missing
 from models.incidents.open_incident import MILLIS, OpenIncident, Reach
@@ -82,10 +82,10 @@ class Correlator:
         for incident in touched:
             incident.forget(limits)
             if not incident.published:
-                status = "open" if incident.within_budget else None
+                status = "open" if incident.is_within_budget else None
             else:
-                goes_on = incident.due(limits) > window_end
-                status = "update" if goes_on and incident.worth_publishing(limits.growth, self._announced) else None
+                goes_on = incident.closing_time(limits) > window_end
+                status = "update" if goes_on and incident.is_worth_publishing(limits.growth, self._announced) else None
             if status is not None:
                 found.append(incident.publish(status, window_end, limits, self._announced))
         begun = sum(event.status == "open" for event in found)
@@ -102,27 +102,31 @@ class Correlator:
     def _weigh(self, incident: OpenIncident, watched: Watched) -> None:
         """Weigh an incident; one that is published takes in what is weak on its hosts."""
         incident.weigh(watched, self._parameters, self._announced)
-        if incident.news and not incident.role and (incident.published or incident.within_budget):
+        if incident.news and not incident.role and (incident.published or incident.is_within_budget):
             self._absorb(incident)
 
     def _join_simultaneous(self, touched: list[OpenIncident], watched: Watched) -> list[OpenIncident]:
         """Join each incident that is about to be published with one that began when it did; answer what is left of them, oldest first."""
         frequency = replace(self._published)
         frequency.learn(self._last, 0)
-        about_to = {i.id: i for i in touched if i.members and i.within_budget}
+        about_to = {i.id: i for i in touched if i.members and i.is_within_budget}
         left = {i.id: i for i in touched if i.members}
         for incident in about_to.values() if watched.series else ():
             if incident.published or not incident.members:  # weighing another one may have emptied it
                 continue
-            others = [i for i in self._open if i.published or (i.id in about_to and age(i) < age(incident))]
+            others = [
+                i
+                for i in self._open
+                if i.published or (i.id in about_to and opening_order(i) < opening_order(incident))
+            ]
             alike = [i for i in others if self._are_simultaneous(i, incident, frequency, watched)]
-            first = min(alike, key=age, default=None)
+            first = min(alike, key=opening_order, default=None)
             if first is not None:
-                first.take_in_all(incident, self._parameters)
+                first.merge(incident, self._parameters)
                 self._weigh(first, watched)
                 self._open = [i for i in self._open if i.members]
                 left[first.id] = first
-        return sorted((i for i in left.values() if i.members), key=age)
+        return sorted((i for i in left.values() if i.members), key=opening_order)
 
     def _are_simultaneous(self, one: OpenIncident, other: OpenIncident, frequency: Onsets, watched: Watched) -> bool:
         """Whether two incidents are one: by how often incidents are published, chance hardly lets two begin so near to each other.
@@ -153,43 +157,45 @@ class Correlator:
                     owner.update(event)
                     owner.members[event.id].returned &= not self._returns.is_over(event)
                 else:
-                    owner.take_back(event, returned=self._returns.has(event))
+                    owner.take_back_member(event, returned=self._returns.is_return(event))
                 touched[owner.id] = owner
             elif not event.recurs and (event.id in goes_on or event.start >= window_end):
                 unknown.append(event)
         if unknown:
             last = {event.id: event for event in unknown}
-            returned = {name for name, event in last.items() if self._returns.has(event)}
+            returned = {name for name, event in last.items() if self._returns.is_return(event)}
             fresh = [event for event in unknown if event.id not in returned]
-            at_once = self._at_once(fresh, watched)
+            at_once = self._find_fleet_events(fresh, watched)
             # What follows on a host of an incident does not begin by itself: one host would make the fleet restless.
             affected = self._affected(window_end - ROLL_SECONDS * MILLIS)
             first = [event for event in fresh if event.host not in affected]
             # Usual ends begin by themselves, however near to each other: of what comes all day, some always does so at once.
             unusual = [cluster for cluster in at_once if cluster.role[-1] != USUAL_END]
-            begun = by_themselves(
+            begun = count_independent(
                 first, unusual, self._onsets.rate, self._parameters.join_seconds, watched.window_seconds
             )
             self._onsets.learn(window_end, begun)
             # Groups share no keys, so that what one adds to an incident does not change what another touches: only what
             # is emptied is no longer there.
             within_reach, near = self._reach(watched), MILLIS * self._parameters.join_seconds
-            least = threshold(watched, self._parameters.false_alarms_per_day)
+            least = publication_threshold(watched, self._parameters.false_alarms_per_day)
             strong = {
-                event.id for event in unknown if event.is_fact or joint(surprise_of_event(event), watched) >= least
+                event.id
+                for event in unknown
+                if event.is_fact or joint_surprise(opening_surprise(event), watched) >= least
             }
             for group in connected_components(unknown, at_once):
                 ids = {event.id for event in group}
                 own = [c for c in at_once if not c.episodes.isdisjoint(ids)]
                 surprise = [self._onsets.coincidence(c, max(near, MILLIS * watched.window_seconds)) for c in own]
-                incident = self._home(group, own, within_reach, strong) or self._begin(group, window_end)
-                incident.take_in(group, self._parameters, returned)
+                incident = self._find_incident(group, own, within_reach, strong) or self._begin(group, window_end)
+                incident.add_events(group, self._parameters, returned)
                 incident.mark_as_fleet(own, max(surprise, default=0.0), self._parameters)
                 touched[incident.id] = incident
                 certain = [c for c, nats in zip(own, surprise, strict=True) if c.is_large or nats >= least]
                 if self._gather(incident, certain):
                     within_reach = self._reach(watched)
-        return sorted((i for i in touched.values() if i.members), key=age)
+        return sorted((i for i in touched.values() if i.members), key=opening_order)
 
     def _gather(self, incident: OpenIncident, certain: list[Cluster]) -> bool:
         """Episodes of clusters that are large, or published for their hosts at once, move from incidents that are not published yet to that
@@ -199,11 +205,11 @@ class Correlator:
         """
         before = len(self._open)
         wanted = {episode for cluster in certain for episode in cluster.episodes}
-        for other in sorted(self._open, key=age):
+        for other in sorted(self._open, key=opening_order):
             if other is not incident and not other.published:
-                for member in other.release(sorted(wanted & other.members.keys())):
-                    incident.begin_with(member.start)
-                    incident.take_over(member, self._parameters)
+                for member in other.release_members(sorted(wanted & other.members.keys())):
+                    incident.move_begin_back(member.start)
+                    incident.add_member_of_other(member, self._parameters)
         self._open = [i for i in self._open if i.members]
         return len(self._open) < before
 
@@ -212,10 +218,12 @@ class Correlator:
 
         Of an incident of the fleet they are no part: what one host did before is not what the fleet does.
         """
-        for other in sorted((i for i in self._open if i is not incident and not (i.published or i.role)), key=age):
+        for other in sorted(
+            (i for i in self._open if i is not incident and not (i.published or i.role)), key=opening_order
+        ):
             going_on = sorted(name for name, m in other.members.items() if m.lasts and m.host in incident.hosts)
-            for member in other.release(going_on):
-                incident.take_over(member, self._parameters)
+            for member in other.release_members(going_on):
+                incident.add_member_of_other(member, self._parameters)
         self._open = [i for i in self._open if i.members]
 
     def _affected(self, since: int) -> set[str]:
@@ -223,19 +231,21 @@ class Correlator:
         published = (incident for incident in self._open if incident.published)
         return {m.host for incident in published for m in incident.members.values() if m.start >= since}
 
-    def _at_once(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:
+    def _find_fleet_events(self, unknown: list[EpisodeEvent], watched: Watched) -> list[Cluster]:
         """What the fleet does now: clusters of these episodes with those that are known already, of one role first, rolls, and others."""
         roles, ids = {event.role for event in unknown}, {event.id for event in unknown}
         near, hosts = MILLIS * self._parameters.join_seconds, self._parameters.fleet_hosts
         known = [m for incident in self._open for m in incident.members.values() if not m.returned]
-        found = clusters([*unknown, *(m for m in known if m.role in roles)], near, hosts, watched.population((HOST,)))
+        found = find_clusters(
+            [*unknown, *(m for m in known if m.role in roles)], near, hosts, watched.population((HOST,))
+        )
         if self._rolls.learn(unknown):
             found += [c for c in self._rolls.clusters(near, hosts, self._onsets) if not c.episodes.isdisjoint(ids)]
-        everything: list[Begun] = [*unknown, *known]
-        unlike = coincidences(everything, near, hosts, self._onsets, watched.window_seconds)
+        everything: list[BegunEpisode] = [*unknown, *known]
+        unlike = find_coincidences(everything, near, hosts, self._onsets, watched.window_seconds)
         return found + [c for c in unlike if not c.episodes.isdisjoint(ids)]
 
-    def _home(
+    def _find_incident(
         self,
         group: list[EpisodeEvent],
         own: list[Cluster],
@@ -250,9 +260,11 @@ class Correlator:
         if not own:
             return oldest_touched(group, within_reach, strong)
         near = {i.id for i in touched_by(group, within_reach, strong)}
-        among = [i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.goes_on(c)) for c in own)]
+        among = [
+            i for i in self._open if i.role and any(i.has(c) or (i.id in near and i.is_continued_by(c)) for c in own)
+        ]
         among += [i for i in self._open if not i.role and any(i.is_within(c) for c in own)]
-        return min(among, key=age, default=None)
+        return min(among, key=opening_order, default=None)
 
     def _reach(self, watched: Watched) -> dict[Key, list[tuple[Reach, OpenIncident]]]:
         """For each key, the open incidents that have it, and the latest starts that touch each."""
@@ -278,7 +290,7 @@ class Correlator:
 
     def _close(self, until: int) -> list[IncidentEvent]:
         """Close the incidents that are due, each at its own time; answers events about those that were published."""
-        due = [(incident.due(self._parameters), incident) for incident in self._open]
+        due = [(incident.closing_time(self._parameters), incident) for incident in self._open]
         self._open = [incident for when, incident in due if when > until]
         over = sorted(((when, i) for when, i in due if when <= until), key=lambda found: (found[0], found[1].id))
         return [i.publish("close", when, self._parameters, self._announced) for when, i in over if i.published]
@@ -292,7 +304,7 @@ class Correlator:
             self._returns.changes,
         )
         state["announced"] = self._announced.dump()
-        state["open"] = [i.dump() for i in sorted(self._open, key=age)]
+        state["open"] = [i.dump() for i in sorted(self._open, key=opening_order)]
         return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     @classmethod
@@ -310,7 +322,7 @@ class Correlator:
         return correlator
 
 
-def age(incident: OpenIncident) -> tuple[int, int, str]:
+def opening_order(incident: OpenIncident) -> tuple[int, int, str]:
     """Sorts incidents: the one that was opened first comes first."""
     return incident.opened, incident.start, incident.id
 
@@ -343,7 +355,7 @@ def connected_components(events: list[EpisodeEvent], at_once: Iterable[Cluster] 
     return list(groups.values())
 
 
-def surprise_of_event(event: EpisodeEvent) -> dict[str, float]:
+def opening_surprise(event: EpisodeEvent) -> dict[str, float]:
     """The surprise of an episode as it opens, nats, by series."""
     return {event.series: max(finite_or_zero(event.score), finite_or_zero(event.evidence))}
 
@@ -352,7 +364,7 @@ def oldest_touched(
     group: list[EpisodeEvent], reach: Mapping[Key, list[tuple[Reach, OpenIncident]]], strong: Container[str]
 ) -> OpenIncident | None:
     """The open incident that was opened first of those that an event of the group touches."""
-    return min(touched_by(group, reach, strong), key=age, default=None)
+    return min(touched_by(group, reach, strong), key=opening_order, default=None)
 
 
 def touched_by(

@@ -10,7 +10,7 @@ A host that began earlier keeps its own incident while the cluster has fewer tha
 From ten on it moves into the fleet's incident, unless its own was published.
 
 Episodes of *different* roles that begin together are a cluster where chance does not bring so many hosts together: a switch, a database or
-a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`, `by_themselves`), n hosts begin
+a collector has no role of its own. With lambda episodes a second in the fleet, other clusters apart (`Onsets`, `count_independent`), n hosts begin
 within a span of s seconds by chance with P(Poisson(lambda (s + join_seconds)) >= n), or a window instead of `join_seconds` where that is longer,
 and a cluster is what should happen less than once a year.
 
@@ -49,7 +49,7 @@ LEAST = 1e-300  # probability
 MEMORY_SECONDS = 86_400.0  # half-life of the rate of episodes
 
 
-class Begun(Protocol):
+class BegunEpisode(Protocol):
     """An episode, of which host it is, what others may do as well, and when it began (epoch milliseconds)."""
 
     @property
@@ -132,8 +132,8 @@ class Onsets:
         return Onsets(max(self.number - begun, 0.0), since, self.last)
 
 
-def by_themselves(
-    fresh: Iterable[Begun], at_once: Iterable[Cluster], rate: float, join_seconds: float, window_seconds: float
+def count_independent(
+    fresh: Iterable[BegunEpisode], at_once: Iterable[Cluster], rate: float, join_seconds: float, window_seconds: float
 ) -> float:
     """How many hosts begin by themselves, of episodes that begin in one window.
 
@@ -173,7 +173,7 @@ class Rolls:
 
     begun: list[Onset] = field(default_factory=list)
 
-    def learn(self, begun: Iterable[Begun]) -> bool:
+    def learn(self, begun: Iterable[BegunEpisode]) -> bool:
         """Take in episodes that begin; those of another role than of a host as a whole are passed over, and ends that are usual. Answers whether
         there were others.
         """
@@ -190,7 +190,7 @@ class Rolls:
         """The rolls among them that chance does not make, largest first; none of hosts that began at once."""
         found = []
         for role in sorted({one.role for one in self.begun}):
-            for own in runs([one for one in self.begun if one.role == role], 1000 * ROLL_SECONDS):
+            for own in split_by_gaps([one for one in self.begun if one.role == role], 1000 * ROLL_SECONDS):
                 hosts = frozenset(one.host for one in own)
                 seconds = (own[-1].start - own[0].start) / 1000 + ROLL_SECONDS
                 at_once = own[-1].start - own[0].start <= 2 * join_milliseconds
@@ -207,12 +207,16 @@ class Rolls:
         return cls([Onset(start, name, host, tuple(role)) for start, name, host, role in begun])
 
 
-def coincidences(
-    begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, onsets: Onsets, window_seconds: float = 0.0
+def find_coincidences(
+    begun: Iterable[BegunEpisode],
+    join_milliseconds: float,
+    fleet_hosts: int,
+    onsets: Onsets,
+    window_seconds: float = 0.0,
 ) -> list[Cluster]:
     """The clusters of different roles that chance does not make, largest first. When within its window one began is not known."""
     found = []
-    for own in runs([e for e in begun if e.host], join_milliseconds):
+    for own in split_by_gaps([e for e in begun if e.host], join_milliseconds):
         hosts = frozenset(e.host for e in own)
         seconds = (own[-1].start - own[0].start + max(join_milliseconds, 1000 * window_seconds)) / 1000
         if len({e.role for e in own}) > 1 and len(hosts) >= fleet_hosts and onsets.is_no_chance(len(hosts), seconds):
@@ -220,27 +224,27 @@ def coincidences(
     return sorted(found, key=lambda c: (-len(c.hosts), c.key))
 
 
-def clusters(
-    begun: Iterable[Begun], join_milliseconds: float, fleet_hosts: int, hosts_in_all: int = 0
+def find_clusters(
+    begun: Iterable[BegunEpisode], join_milliseconds: float, fleet_hosts: int, hosts_in_all: int = 0
 ) -> list[Cluster]:
     """The clusters that are of the fleet, largest first. Where there are fewer hosts in all, all that come or go at once are one."""
-    by_role: dict[Key, list[Begun]] = {}
+    by_role: dict[Key, list[BegunEpisode]] = {}
     for episode in begun:
         if episode.role:
             by_role.setdefault(episode.role, []).append(episode)
     found = [
         Cluster(role, own[0].start, own[-1].start, frozenset(e.host for e in own), frozenset(e.id for e in own))
         for role, episodes in by_role.items()
-        for own in runs(episodes, join_milliseconds)
+        for own in split_by_gaps(episodes, join_milliseconds)
     ]
     every = min(fleet_hosts, hosts_in_all) if hosts_in_all > 1 else fleet_hosts
     large = (c for c in found if len(c.hosts) >= (every if c.role[0] == HOST else fleet_hosts))
     return sorted(large, key=lambda c: (-len(c.hosts), c.key))
 
 
-def runs(episodes: Iterable[Begun], join_milliseconds: float) -> Iterator[list[Begun]]:
+def split_by_gaps(episodes: Iterable[BegunEpisode], join_milliseconds: float) -> Iterator[list[BegunEpisode]]:
     """Episodes in order of their start, cut where the next one begins too late."""
-    run: list[Begun] = []
+    run: list[BegunEpisode] = []
     for episode in sorted(episodes, key=lambda e: (e.start, e.id)):
         if run and episode.start - run[-1].start > join_milliseconds:
             yield run

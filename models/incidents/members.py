@@ -12,7 +12,7 @@ from models.core.calls import calls_of
 from models.core.series import parse
 from models.incidents.cause import Suspect
 from models.records.records import LASTING_KINDS, Contribution, EpisodeEvent, Key
-from models.stats.interval_distance import BORDER, in_widths
+from models.stats.interval_distance import BORDER, distance_in_widths
 
 # Windows of one episode are not independent, so what they gather is no probability: nats it counts for at most.
 MOST_FOR_LASTING = 4.0
@@ -112,7 +112,7 @@ def member_of(event: EpisodeEvent) -> Member:
         begun_with=finite_or_zero(event.evidence),
         reason=reason_of(event),
         fact=event.is_fact,
-        what=what_of(event),
+        what=subject_of(event),
         strength=strength_of(event),
         delay=1000.0 * event.delay,
         found=event.window_end if event.status == "open" else event.start,
@@ -126,7 +126,7 @@ def says_missing(kind: str, series: str) -> bool:
     return kind == "silence" and not series.startswith("host/")
 
 
-def what_of(event: EpisodeEvent) -> str:
+def subject_of(event: EpisodeEvent) -> str:
     """The metric of an episode, or another word for what is strange in it."""
     if event.metric or event.level:
         return event.metric or f"{event.level} lines"
@@ -138,7 +138,7 @@ def strength_of(event: EpisodeEvent) -> float:
     if math.isfinite(event.strength):
         return event.strength
     interval = (event.value, event.typical, event.lower, event.upper)
-    found = in_widths(*interval)
+    found = distance_in_widths(*interval)
     return found if math.isfinite(found) else BORDER
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from models.core.calls import Call
 from models.core.wording import counted
 from models.incidents.announced import LEADS, Announced
-from models.incidents.budget import expected, joint, threshold
-from models.incidents.cause import MOST_CAUSES, Suspect, rank
+from models.incidents.budget import expected_false_alarms, joint_surprise, publication_threshold
+from models.incidents.cause import MOST_CAUSES, Suspect, rank_services
 from models.incidents.fleet import HOST, ROLL_SECONDS, Cluster
 from models.incidents.members import Member, contributions, kind_of, member_of, surprise_of, suspect_of
 from models.incidents.parameters import CorrelationParameters
@@ -28,7 +28,7 @@ from models.records.records import (
     IncidentEvent,
     Key,
     Watched,
-    fitting,
+    fit_into_bytes,
 )
 from models.records.schema import parsed, plain
 
@@ -87,7 +87,9 @@ class OpenIncident:
     members: dict[str, Member] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
 
-    def take_in(self, events: list[EpisodeEvent], limits: CorrelationParameters, returned: Container[str] = ()) -> None:
+    def add_events(
+        self, events: list[EpisodeEvent], limits: CorrelationParameters, returned: Container[str] = ()
+    ) -> None:
         """Take in events about members, or about episodes that become members with them; `returned` are the ids of returns."""
         known = {m.series for m in self.members.values()}
         for event in events:
@@ -102,7 +104,7 @@ class OpenIncident:
                 if fresh:
                     self.replacements.learn(self.members[event.id], limits.max_hosts)
 
-    def take_back(self, event: EpisodeEvent, *, returned: bool) -> None:
+    def take_back_member(self, event: EpisodeEvent, *, returned: bool) -> None:
         """Take in the next event of a member that had to go: what goes on is a member again, and may have to go again.
 
         `returned` says whether it is a return.
@@ -115,11 +117,11 @@ class OpenIncident:
 
     def _join(self, member: Member, limits: CorrelationParameters) -> None:
         self.members[member.id] = member
-        self.news |= add(self.hosts, [member.host], limits.max_hosts)
-        add(self.services, [member.service], limits.max_members)
-        add(self.templates, [member.template], limits.max_shown)
+        self.news |= add_names(self.hosts, [member.host], limits.max_hosts)
+        add_names(self.services, [member.service], limits.max_members)
+        add_names(self.templates, [member.template], limits.max_shown)
         if self.role and member.role == self.role:
-            add(self.role_hosts, [member.host], limits.max_hosts)
+            add_names(self.role_hosts, [member.host], limits.max_hosts)
         self.end = max(self.end, member.end)
 
     def update(self, event: EpisodeEvent) -> None:
@@ -138,7 +140,7 @@ class OpenIncident:
                 self.news |= not self.role
                 self.population = self.population if self.role else 0  # it was that of another role
                 self.role, self.rolls = cluster.role, self.rolls or cluster.rolls
-                add(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
+                add_names(self.role_hosts, sorted(cluster.hosts), limits.max_hosts)
 
     def has(self, cluster: Cluster) -> bool:
         """Whether episodes of a cluster are in it."""
@@ -153,11 +155,11 @@ class OpenIncident:
             and self.members.keys() <= cluster.episodes
         )
 
-    def goes_on(self, cluster: Cluster) -> bool:
+    def is_continued_by(self, cluster: Cluster) -> bool:
         """Whether most hosts of a cluster do already what the fleet does in it: then it is what they do next."""
         return 2 * len(cluster.hosts & self.role_hosts) > len(cluster.hosts)
 
-    def release(self, names: Iterable[str]) -> list[Member]:
+    def release_members(self, names: Iterable[str]) -> list[Member]:
         """Let go of members, for another incident. What is left, if anything, is about the hosts and the time of the members that stay.
 
         Where members had to be forgotten, it stays about theirs too.
@@ -173,7 +175,7 @@ class OpenIncident:
             self.start, self.end = min(m.start for m in left), max(m.end for m in left)
         return found
 
-    def take_over(self, member: Member, limits: CorrelationParameters) -> None:
+    def add_member_of_other(self, member: Member, limits: CorrelationParameters) -> None:
         """Take in a member of another incident, which was not published."""
         self.novelties += 1
         self._join(member, limits)
@@ -189,16 +191,16 @@ class OpenIncident:
         together = kind_of([*self.members.values(), *other.members.values()])
         return together not in LASTING_KINDS and not {self._kind(), other._kind()}.isdisjoint(LASTING_KINDS)
 
-    def take_in_all(self, other: OpenIncident, limits: CorrelationParameters) -> None:
+    def merge(self, other: OpenIncident, limits: CorrelationParameters) -> None:
         """Take in all of another incident, which was not published and is of the same event."""
-        self.begin_with(other.start)
+        self.move_begin_back(other.start)
         if other.role and not self.role:
             self.role, self.population, self.most = other.role, other.population, other.most
         if other.role and other.role == self.role:
             self.rolls, self.most = self.rolls or other.rolls, max(self.most, other.most)
-            add(self.role_hosts, sorted(other.role_hosts), limits.max_hosts)
-        for member in other.release(sorted(other.members)):
-            self.take_over(member, limits)
+            add_names(self.role_hosts, sorted(other.role_hosts), limits.max_hosts)
+        for member in other.release_members(sorted(other.members)):
+            self.add_member_of_other(member, limits)
         self.novelties += other.novelties  # those that were forgotten
         self.forgotten += other.forgotten
         for own, more, most in (
@@ -207,11 +209,11 @@ class OpenIncident:
             (self.templates, other.templates, limits.max_shown),
             (self.going_on, other.going_on, limits.max_hosts),
         ):
-            add(own, sorted(more), most)
+            add_names(own, sorted(more), most)
         self.coincidence, self.end = max(self.coincidence, other.coincidence), max(self.end, other.end)
         self.news = True
 
-    def begin_with(self, start: int) -> None:
+    def move_begin_back(self, start: int) -> None:
         """Let it begin no later than an episode; what was published stays true."""
         self.start = self.start if self.published else min(self.start, start)
 
@@ -223,8 +225,8 @@ class OpenIncident:
         seen = {(one.client, one.server) for one in watched.calls if one.client in names}
         others = {call for call in announced.calls if call[0] in names}
         self.calls = sorted(seen | others)[: limits.max_members]
-        self.threshold = threshold(self.watched, limits.false_alarms_per_day)
-        self.score = max(self.score, self.coincidence, joint(surprise_of(self.members.values()), self.watched))
+        self.threshold = publication_threshold(self.watched, limits.false_alarms_per_day)
+        self.score = max(self.score, self.coincidence, joint_surprise(surprise_of(self.members.values()), self.watched))
         if self.role:
             going_on = {m.host for m in self.members.values() if self._is_going_on(m)}
             # Others had to go before those that do what the fleet does.
@@ -232,7 +234,7 @@ class OpenIncident:
             self.most = max(self.most, min(len(going_on) + forgotten, len(self.role_hosts)))
             self.population = max(self.population, watched.population(self.role))
         elif self.members:
-            self.population = watched.population(self._lead().role) if watched.hosts else self.population
+            self.population = watched.population(self._leading_member().role) if watched.hosts else self.population
 
     def forget(self, limits: CorrelationParameters) -> None:
         """Keep at most `max_members`, of a roll the hosts that are away first, and of what goes on `max_hosts` ids more: it is not over before they
@@ -244,14 +246,14 @@ class OpenIncident:
         first = self._is_going_on if self.rolls else lambda m: m.lasts
         ranked = sorted(self.members.values(), key=lambda m: (not first(m), not m.lasts, -m.weight, m.series, m.id))
         self.forgotten += len(ranked) - most
-        add(self.going_on, [m.id for m in ranked[most:] if m.lasts], limits.max_hosts)
+        add_names(self.going_on, [m.id for m in ranked[most:] if m.lasts], limits.max_hosts)
         self.members = {m.id: m for m in ranked[:most]}
 
     def _is_going_on(self, member: Member) -> bool:
         """Whether a member does what the fleet does, and still goes on."""
         return member.lasts and member.role == self.role
 
-    def due(self, limits: CorrelationParameters) -> int:
+    def closing_time(self, limits: CorrelationParameters) -> int:
         """When it closes, unless something comes until then."""
         stale = [m.end + limits.stale_seconds * MILLIS for m in self.members.values() if m.lasts]
         stale += [self.end + limits.stale_seconds * MILLIS] if self.going_on else []
@@ -284,7 +286,7 @@ class OpenIncident:
         return bool(self.published_kind)
 
     @property
-    def within_budget(self) -> bool:
+    def is_within_budget(self) -> bool:
         """Whether it may be published: chance hardly makes it, or it is no matter of chance, as that something is there."""
         return self.score >= self.threshold or any(m.fact for m in self.members.values())
 
@@ -296,9 +298,9 @@ class OpenIncident:
         ranked, kind = contributions(members), self._kind()
         affected = self.affected
         population = max(self.population, affected) if self.role and self.population else None
-        listed = fitting([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
+        listed = fit_into_bytes([m.id for m in sorted(members, key=lambda m: (-m.weight, m.id))[: limits.max_episodes]])
         self.published_score, self.published_kind, self.news = self.score, kind, False
-        causes = fitting(self.causes(announced))
+        causes = fit_into_bytes(self.causes(announced))
         how_bad = self.severity(kind)
         self.published_severity = how_bad.word
         self.published_cause = named(causes)
@@ -311,32 +313,32 @@ class OpenIncident:
             end=self.end if status == "close" else None,
             window_end=window_end,
             score=self.score,
-            hosts=fitting(sorted(self.hosts)[: limits.max_members]),
-            services=fitting(sorted(self.services)),
-            templates=fitting(sorted(self.templates)),
-            series=fitting(ranked[: limits.max_shown]),
+            hosts=fit_into_bytes(sorted(self.hosts)[: limits.max_members]),
+            services=fit_into_bytes(sorted(self.services)),
+            templates=fit_into_bytes(sorted(self.templates)),
+            series=fit_into_bytes(ranked[: limits.max_shown]),
             novelties=self.novelties,
             episodes=listed,
             episodes_omitted=self.novelties - len(listed),
             affected=affected,
             population=population,
             share=affected / population if population else None,
-            false_alarms_per_day=expected(self.score, self.watched),
+            false_alarms_per_day=expected_false_alarms(self.score, self.watched),
             causes=causes,
             severity=how_bad.word,
             severity_points=how_bad.points,
             reason=self._fleet(affected, population)
-            + headline(self._first(ranked), len(ranked), len(self.hosts), forgotten=self.forgotten > 0)
-            + self._peers(kind),
+            + headline(self._opening_words(ranked), len(ranked), len(self.hosts), forgotten=self.forgotten > 0)
+            + self._peer_words(kind),
         )
 
     def severity(self, kind: str) -> Severity:
         """How bad it is as it is now, as an incident of this kind."""
-        alike = self._alike()
+        alike = self._count_alike()
         hosts = alike if self.role else self.affected
         share = alike / max(self.population, alike) if self.population > 1 else 0.0
         seconds = (self.end - self.start) / MILLIS
-        return severity(kind, expected(self.score, self.watched), hosts, share, seconds)
+        return severity(kind, expected_false_alarms(self.score, self.watched), hosts, share, seconds)
 
     @property
     def affected(self) -> int:
@@ -345,21 +347,21 @@ class OpenIncident:
 
     def _kind(self) -> str:
         """What kind of incident it is; metrics that have been replaced are a change, and outweigh nothing else."""
-        left = [m for m in self.members.values() if not self.replacements.has(m)]
+        left = [m for m in self.members.values() if not self.replacements.has_replaced(m)]
         return kind_of(left) if left or not self.members else "change"
 
-    def _alike(self) -> int:
+    def _count_alike(self) -> int:
         """How many hosts do what the fleet does in it, in a roll at the same time, or what the strongest of its members does."""
         if self.rolls:
             return max(self.most, 1)
         if self.role:
             return len(self.role_hosts)
-        lead = self._lead()
+        lead = self._leading_member()
         return len({m.host for m in self.members.values() if m.role == lead.role})
 
     def causes(self, announced: Announced) -> list[Cause]:
         """Who of its members, or which change, is likely the cause, the likeliest first."""
-        found = rank(self._suspects(), self.calls)
+        found = rank_services(self._suspects(), self.calls)
         window_ms = round(MILLIS * self.watched.window_seconds)
         changes = announced.candidates(found[:MOST_CAUSES], self.calls, window_ms)
         first = [one.cause for one in changes if one.chance <= LEADS]
@@ -380,26 +382,26 @@ class OpenIncident:
         of = f"{affected:,} of {counted(population, 'host')}" if population else counted(affected, "host")
         return f"{of}{service} {when}: "
 
-    def _first(self, ranked: list[Contribution]) -> Contribution:
+    def _opening_words(self, ranked: list[Contribution]) -> Contribution:
         """What its sentence begins with: what the fleet does, else what makes it the kind that it is, else the strongest."""
         kind = self._kind()
         does = {m.series for m in self.members.values() if self.role and m.role == self.role}
         return min(ranked, key=lambda c: (c.series not in does, c.kind != kind))
 
-    def _lead(self) -> Member:
+    def _leading_member(self) -> Member:
         """The strongest of the members that make it what kind it is."""
         kind = self._kind()
         return min(self.members.values(), key=lambda m: (m.kind != kind, -m.weight, m.id))
 
-    def _peers(self, kind: str) -> str:
+    def _peer_words(self, kind: str) -> str:
         """The end of the sentence: how many of the hosts that could do what is strange in it, do it."""
         if self.role or kind not in LASTING_KINDS or self.population < 2:
             return ""
-        lead, alike = self._lead(), self._alike()
+        lead, alike = self._leading_member(), self._count_alike()
         service = f" with {lead.role[1]}" if lead.role[1] else ""
         return f"; on {alike:,} of {max(self.population, alike):,} hosts{service}"
 
-    def worth_publishing(self, growth: float, announced: Announced) -> bool:
+    def is_worth_publishing(self, growth: float, announced: Announced) -> bool:
         """Whether something has come that its reader does not know."""
         grown = self.score > 0 and self.score >= growth * self.published_score
         kind = self._kind()
@@ -430,7 +432,7 @@ def named(causes: Sequence[Cause]) -> str:
     return next((f"{one.kind} {one.service or one.host}" for one in causes), "")
 
 
-def add(names: set[str], more: Iterable[str], most: int) -> bool:
+def add_names(names: set[str], more: Iterable[str], most: int) -> bool:
     """Put names into a set while there is room; answer whether one was new and had room."""
     before = len(names)
     for name in more:

@@ -39,7 +39,7 @@ class Replacements:
         else:
             self.places[place] = [1, ended, at, at] if member.fact else [begun, ended + 1, first, last]
 
-    def has(self, member: Member) -> bool:
+    def has_replaced(self, member: Member) -> bool:
         """Whether an episode is about a metric that has been replaced, or that one of its service has been replaced with."""
         begun, ended, first, last = self.places.get(place_of(member), (0, 0, 0, 0))
         near = first - 1000 * WITHIN_SECONDS <= member.start <= last + 1000 * WITHIN_SECONDS

@@ -47,7 +47,7 @@ class Returns:
         """Take in the events of a window (its end in epoch ms): changes are remembered, and the end of one that goes back ends what is."""
         changes = [event for event in events if event.kind == "change" and event.part in OF_VALUES]
         for event in changes:
-            if not self.has(event):
+            if not self.is_return(event):
                 self._remember(event)
             elif event.status == "close":
                 for key in (own_key(event), rate_key(event)):
@@ -67,7 +67,7 @@ class Returns:
         kept = sorted((change.at, key) for key, change in self.changes.items() if now - change.at <= 2 * MEMORY_MS)
         self.changes = {key: self.changes[key] for _, key in kept[-MOST:]}
 
-    def has(self, event: EpisodeEvent) -> bool:
+    def is_return(self, event: EpisodeEvent) -> bool:
         """Whether an anomaly or a change is a return."""
         if event.kind not in ("anomaly", "change") or event.part not in OF_VALUES:
             return False
@@ -81,7 +81,7 @@ class Returns:
 
     def is_over(self, event: EpisodeEvent) -> bool:
         """Whether an episode that was a return goes elsewhere now; not of one whose change is forgotten."""
-        return (self._known(event) or self._of_rate(event)) is not None and not self.has(event)
+        return (self._known(event) or self._of_rate(event)) is not None and not self.is_return(event)
 
     def _known(self, event: EpisodeEvent) -> AdoptedChange | None:
         """The change of its series that was adopted within the day before an episode began."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 from models.core.series import parse
-from models.core.wording import apart
+from models.core.wording import distinguishable
 from models.records.schema import NOT_INDEXED, Doc, parsed, plain
 
 STATUSES = ("open", "update", "close")
@@ -608,7 +608,7 @@ class IncidentEvent:
         return plain(replace(self, version=version))
 
 
-def fitting(items: Sequence[Any], most: int = LIST_BYTES) -> list[Any]:
+def fit_into_bytes(items: Sequence[Any], most: int = LIST_BYTES) -> list[Any]:
     """The first of these texts or records, as many as have so many bytes as JSON."""
     left = most
     for i, item in enumerate(items):
@@ -967,7 +967,7 @@ class EarlyAlarm:
         where = f"{found.host}/{found.service}" if found.service else found.host
         if found.metric:
             above = math.isfinite(self.upper)
-            value, bound = apart(self.value, self.upper if above else self.lower)
+            value, bound = distinguishable(self.value, self.upper if above else self.lower)
             return f"{where}: {found.metric} {value}, {'above' if above else 'below'} {bound}"
         what = f"level {found.level}" if found.kind == "logs" else "a template"
         return f"{where}: a line of {what}, which it has never had: {(self.template or '')[:MOST_TEXT]}"

@@ -26,7 +26,7 @@ CONCERNED = {
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedRule:
     """A rule in words: title, effects, when it holds, how many series of how many hosts it matches, and examples."""
 
     title: str
@@ -37,7 +37,7 @@ class Explained:
     examples: tuple[str, ...]
 
 
-def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[list[Explained], list[str]]:
+def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[list[ExplainedRule], list[str]]:
     """Explain rules, and warn of those without effect and of contradictions.
 
     Parameters
@@ -52,32 +52,34 @@ def explain(rules: Sequence[Rule], series: Mapping[str, str | None]) -> tuple[li
     list of Explained, list of str
         One explanation for each rule, and warnings as sentences.
     """
-    known = dict(series) | dict.fromkeys(places(series))
+    known = dict(series) | dict.fromkeys(host_and_service_names(series))
     parts = SeriesParts([parse(name) for name in known], list(known.values()))
     matched = [set(itertools.compress(known, rule.selector.mask(parts).tolist())) for rule in rules]
-    found = [explained(rule, number, matched[number]) for number, rule in enumerate(rules)]
+    found = [explain_rule(rule, number, matched[number]) for number, rule in enumerate(rules)]
     warnings: list[str] = []
     for number, rule in enumerate(rules):
-        warnings += idle(rule, rule.title(number), matched[number], bool(known))
+        warnings += warn_of_idle_keys(rule, rule.title(number), matched[number], bool(known))
     for one, other in itertools.combinations(range(len(rules)), 2):
-        warnings += conflicts(rules, one, other, matched[one] & matched[other])
+        warnings += warn_of_conflicts(rules, one, other, matched[one] & matched[other])
     return found, warnings
 
 
-def places(series: Mapping[str, str | None]) -> set[str]:
+def host_and_service_names(series: Mapping[str, str | None]) -> set[str]:
     """Names of the series that stand for the hosts and services of `series`."""
     parts = [name.split("/") for name in series]
     return {f"host/{p[1]}" for p in parts} | {f"service/{p[1]}/{p[2]}" for p in parts if len(p) > 2 and p[2]}
 
 
-def explained(rule: Rule, number: int, matched: set[str]) -> Explained:
+def explain_rule(rule: Rule, number: int, matched: set[str]) -> ExplainedRule:
     """The explanation of a rule that matches these series."""
     examples = tuple(sorted(matched)[:EXAMPLES])
     hosts = len({name.split("/")[1] for name in matched})
-    return Explained(rule.title(number), effects(rule), times(rule), len(matched), hosts, examples)
+    return ExplainedRule(
+        rule.title(number), describe_effects(rule), describe_times(rule), len(matched), hosts, examples
+    )
 
 
-def selected(rule: Rule | Route) -> str:
+def describe_selection(rule: Rule | Route) -> str:
     """Which series a rule selects, or which incidents a route, in words."""
     if isinstance(rule, Rule):
         parts = [f"{part}={text}" if text else f"no {part}" for part, text in rule.selected.items()]
@@ -90,15 +92,15 @@ def selected(rule: Rule | Route) -> str:
     return " ".join(["incidents", *parts])
 
 
-def effects(rule: Rule | Route) -> str:
+def describe_effects(rule: Rule | Route) -> str:
     """The effects of a rule, or where a route leads, in words."""
     if isinstance(rule, Route):
         further = f", after {rule.escalate_minutes:g} minutes {', '.join(rule.escalate_to)}" if rule.escalate_to else ""
         return f"channels {', '.join(rule.channels) or 'none'}{further}"
-    return ", ".join(name if value is True else f"{name} {value}" for name, value in rule.does.items())
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in rule.given_effects.items())
 
 
-def times(rule: Rule | Route) -> str:
+def describe_times(rule: Rule | Route) -> str:
     """When a rule holds, in words; all times are event times."""
     if isinstance(rule, Route):
         rule = rule.times
@@ -106,24 +108,24 @@ def times(rule: Rule | Route) -> str:
         return f"once, with the first window after {rule.reset}"
     words = [f"from {rule.since}"] if rule.since else []
     words += [f"to {rule.until}"] if rule.until else []
-    if rule.calendar:
+    if rule.has_calendar:
         words += [f"{' '.join(rule.days) or 'every day'} {rule.hours or '00:00-24:00'} {rule.zone}"]
     return ", ".join(words) or "always"
 
 
-def idle(rule: Rule, title: str, matched: set[str], known: bool) -> list[str]:
+def warn_of_idle_keys(rule: Rule, title: str, matched: set[str], known: bool) -> list[str]:
     """Warnings of keys of a rule that have no effect on any series it matches."""
     if known and not matched:
         return [f"{title} matches no series that is known"]
     found = []
-    for name in rule.does:
+    for name in rule.given_effects:
         kinds = CONCERNED.get(name)
         if kinds and matched and not any(parse(series).kind in kinds for series in matched):
             found.append(f"{title}: {name} does nothing for what it matches; it is for {', '.join(kinds)}")
     return found
 
 
-def conflicts(rules: Sequence[Rule], one: int, other: int, both: set[str]) -> list[str]:
+def warn_of_conflicts(rules: Sequence[Rule], one: int, other: int, both: set[str]) -> list[str]:
     """Warnings of values in which two rules differ for the same series at the same time; calendars count as overlapping."""
     first, second = rules[one], rules[other]
     apart = first.span[1] <= second.span[0] or second.span[1] <= first.span[0]

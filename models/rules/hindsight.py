@@ -22,7 +22,7 @@ from models.rules.rule_log import (
     moment,
     record_of,
     rule_from,
-    taken,
+    take_all,
 )
 
 
@@ -53,7 +53,7 @@ class Piece:
         return replace(rule, since=since, until=until)
 
 
-def known_beforehand(
+def rules_known_beforehand(
     pinned: Sequence[Rule],
     records: Iterable[Placed],
     window_ms: int,
@@ -84,7 +84,7 @@ def known_beforehand(
         for number, rule in enumerate(pinned)
     }
     pieces = {name: [piece] for name, piece in born.items()}
-    for _, since, name, text in taken(log, records, window_ms, on_refused):
+    for _, since, name, text in take_all(log, records, window_ms, on_refused):
         record = None if text is None else record_of(text)
         begin = since if record is None else true_since(record, since)
         before = [replace(one, end=min(one.end, begin)) for one in pieces.get(name, ())]

@@ -68,8 +68,8 @@ class Selector:
         """Which of many series match, `(n,)`."""
         found = np.ones(len(series), dtype=bool)
         for part, pattern in self._patterns:
-            fits = series.fitting(part, pattern)
-            found &= (fits | series.fitting(TEXT, pattern)) if part == "template" else fits
+            fits = series.matches_pattern(part, pattern)
+            found &= (fits | series.matches_pattern(TEXT, pattern)) if part == "template" else fits
         return found
 
 
@@ -84,7 +84,7 @@ class SeriesParts:
     def __len__(self) -> int:
         return len(self._series)
 
-    def fitting(self, part: str, pattern: Matcher) -> Bools:
+    def matches_pattern(self, part: str, pattern: Matcher) -> Bools:
         """Which series match a pattern for the part, `(n,)`."""
         if part not in self._parts:
             texts = self._texts_of(part)
@@ -255,7 +255,7 @@ class Rule:
         _ = self.selector  # raises for a malformed pattern
 
     def _check_effects(self) -> None:
-        if not self.does:
+        if not self.given_effects:
             msg = f"the rule does nothing; wanted one or more of {', '.join(DOES)}"
             raise ValueError(msg)
         if self.direction not in (None, *DIRECTIONS):
@@ -289,11 +289,11 @@ class Rule:
             msg = f"since is {self.since} and until is {self.until}; wanted since before until"
             raise ValueError(msg)
         endless = begin == -float("inf") or end == float("inf")
-        if (self.planned or self.dont_learn) and endless and not self.calendar:
+        if (self.planned or self.dont_learn) and endless and not self.has_calendar:
             lacking = " and ".join(name for name in ("since", "until") if getattr(self, name) is None)
             msg = f"planned and dont_learn without {lacking} would never learn; wanted both since and until, or days or hours"
             raise ValueError(msg)
-        if self.reset is not None and (self.calendar or begin != -float("inf") or end != float("inf")):
+        if self.reset is not None and (self.has_calendar or begin != -float("inf") or end != float("inf")):
             msg = "reset is at an instant of its own; wanted a rule without since, until, days and hours"
             raise ValueError(msg)
 
@@ -308,7 +308,7 @@ class Rule:
         return {name: text for name in SELECTED if (text := getattr(self, name)) is not None}
 
     @property
-    def does(self) -> dict[str, Any]:
+    def given_effects(self) -> dict[str, Any]:
         """The effects that are given, by key."""
         return {name: value for name in DOES if (value := getattr(self, name)) is not None and value is not False}
 
@@ -323,7 +323,7 @@ class Rule:
         return None if self.reset is None else _milliseconds(self.reset, 0.0)
 
     @property
-    def calendar(self) -> bool:
+    def has_calendar(self) -> bool:
         """Whether the rule has days or hours."""
         return bool(self.days or self.hours)
 
@@ -332,7 +332,7 @@ class Rule:
         begin, end = self.span
         if window_end <= begin or window_end - window_ms >= end:
             return False
-        return not self.calendar or self._open(window_end - window_ms) or self._open(window_end - 1)
+        return not self.has_calendar or self._open(window_end - window_ms) or self._open(window_end - 1)
 
     def _open(self, at_ms: int) -> bool:
         """Whether a moment, epoch milliseconds, is in the calendar."""

@@ -66,7 +66,7 @@ class LoggedRule:
     since: int
     offset: int
 
-    def effective(self) -> Rule | Route:
+    def effective_record(self) -> Rule | Route:
         """As it takes effect: from when it came where it does not say since when; what was to be reset before is reset then."""
         found = rule_from(json.loads(self.rule), self.since)
         if isinstance(found, Route) or found.reset_ms is None or found.reset_ms >= self.since:
@@ -133,7 +133,7 @@ class RuleLog:
             raise
         if record is None or (record.removed and name not in self._named):
             return self.known.pop(name, None) is not None
-        rule = "" if record.removed else canonical(keys_of(record))
+        rule = "" if record.removed else canonical_json(keys_of(record))
         before = self.known.get(name)
         if before is not None and before.rule == rule:
             return False
@@ -145,21 +145,21 @@ class RuleLog:
 
     def forget(self, now: int) -> bool:
         """Forget rules that ended before a window that begins at `now`, epoch ms. Answers whether there were any."""
-        over = [name for name, one in self.known.items() if one.rule and has_ended(one.effective(), now)]
+        over = [name for name, one in self.known.items() if one.rule and has_ended(one.effective_record(), now)]
         for name in over:
             one = self.known.pop(name)
             if name in self._named:  # it has replaced one of the configuration, which must not come back
                 self.known[name] = replace(one, rule="")
         return bool(over)
 
-    def logged(self) -> list[LoggedRule]:
+    def rules_of_log(self) -> list[LoggedRule]:
         """The rules and routes of the log, in the order of their names."""
         return sorted((one for one in self.known.values() if one.rule), key=lambda one: one.name)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules in effect about series: those of the configuration, then those of the log, in the order of their names."""
         pinned = (rule for rule in self._pinned if rule.name not in self.known)
-        found = (*pinned, *(one.effective() for one in self.logged()))
+        found = (*pinned, *(one.effective_record() for one in self.rules_of_log()))
         return tuple(rule for rule in found if isinstance(rule, Rule))
 
 
@@ -175,12 +175,12 @@ def is_route(rule: str) -> bool:
 
 def record_of(text: str) -> RuleRecord:
     """The record that a JSON text is. Raises ValueError for anything else, and for a member that no record has."""
-    source = strict(text)
+    source = parse_strict_json(text)
     unknown = source.keys() - fields_of(RuleRecord).keys() - set(FOR_PEOPLE)
     if unknown:
         msg = f"no key {sorted(unknown)[0]!r} in a rule"
         raise ValueError(msg)
-    return checked(parsed(RuleRecord, source))
+    return check_record(parsed(RuleRecord, source))
 
 
 def record_under(name: str, text: str, since: int) -> RuleRecord:
@@ -194,7 +194,7 @@ def record_under(name: str, text: str, since: int) -> RuleRecord:
     return record
 
 
-def checked(record: RuleRecord) -> RuleRecord:
+def check_record(record: RuleRecord) -> RuleRecord:
     """The same record. Raises ValueError for a kind, name or pattern that it cannot have."""
     if record.record != RuleRecord.KIND:
         msg = f"record is {record.record!r}; wanted {RuleRecord.KIND}"
@@ -233,7 +233,7 @@ def check_pattern(part: str, pattern: str) -> None:
         raise ValueError(msg)
 
 
-def strict(text: str) -> dict[str, Any]:
+def parse_strict_json(text: str) -> dict[str, Any]:
     """A JSON object whose members have names of their own and finite numbers. Raises ValueError for anything else."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def keys_of(record: RuleRecord) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name == "name" or value != getattr(usual, name)}
 
 
-def canonical(keys: Mapping[str, Any]) -> str:
+def canonical_json(keys: Mapping[str, Any]) -> str:
     """Keys of a rule as JSON in one order."""
     return json.dumps(keys, sort_keys=True, ensure_ascii=False)
 
@@ -323,10 +323,12 @@ def rule_in(placed: Placed) -> LoggedRule | None:
         record = None if text is None else record_under(name, text, since)
     except ValueError:
         return None
-    return None if record is None or record.removed else LoggedRule(name, canonical(keys_of(record)), since, offset)
+    return (
+        None if record is None or record.removed else LoggedRule(name, canonical_json(keys_of(record)), since, offset)
+    )
 
 
-def taken(
+def take_all(
     log: RuleLog, records: Iterable[Placed], window_ms: int, on_refused: OnRefused = lambda offset, reason: None
 ) -> Iterator[Placed]:
     """Take records into a log in the order of their offsets, as windows of this length do.

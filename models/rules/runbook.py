@@ -35,7 +35,7 @@ class Runbook:
     Parameters
     ----------
     url
-        Its address, with names of the incident in braces, see `filled`.
+        Its address, with names of the incident in braces, see `fill_address`.
     kinds
         Kinds of incidents.
     host, service
@@ -75,10 +75,10 @@ class Runbook:
         """Whether it is for an incident."""
         if self.kinds and of.kind not in self.kinds:
             return False
-        return all(any(map(pattern, values(of, part))) for part, pattern in self._patterns.items())
+        return all(any(map(pattern, values_of_part(of, part))) for part, pattern in self._patterns.items())
 
 
-def values(of: IncidentFacts, part: str) -> list[str]:
+def values_of_part(of: IncidentFacts, part: str) -> list[str]:
     """What a pattern is compared with: hosts, services, or the values of a label."""
     if part.startswith("labels."):
         name = part.removeprefix("labels.")
@@ -86,12 +86,12 @@ def values(of: IncidentFacts, part: str) -> list[str]:
     return list(of.hosts if part == "host" else of.services)
 
 
-def address(runbooks: Iterable[Runbook], of: IncidentFacts) -> str | None:
+def runbook_address(runbooks: Iterable[Runbook], of: IncidentFacts) -> str | None:
     """The address of the first runbook that is for an incident; None where none is."""
-    return next((filled(one.url, of) for one in runbooks if one.matches(of)), None)
+    return next((fill_address(one.url, of) for one in runbooks if one.matches(of)), None)
 
 
-def filled(url: str, of: IncidentFacts) -> str:
+def fill_address(url: str, of: IncidentFacts) -> str:
     """An address with the names of an incident. They are quoted: whatever they hold, they are part of its path or query.
 
     Names that are `.` or `..` have a `~` behind them: in a path they would lead out of it, quoted as well.

@@ -59,7 +59,7 @@ class RuleTable:
             self._names, self._masks = names, np.zeros((len(self._rules), 0), dtype=bool)
         known = self._masks.shape[1]
         if known < len(names):
-            fresh = matched(self._rules, names[known:], texts, prefix)
+            fresh = match_names(self._rules, names[known:], texts, prefix)
             self._masks, self._applied = np.concatenate([self._masks, fresh], axis=1), None
         elif known > len(names):
             self._masks, self._applied = self._masks[:, : len(names)], None
@@ -71,12 +71,12 @@ class RuleTable:
         if self._names is not None:
             known, before = self._names[: self._masks.shape[1]], dict(zip(self._rules, self._masks, strict=True))
             new = [rule for rule in rules if rule not in before]
-            before |= zip(new, matched(new, known, texts, prefix), strict=True)
+            before |= zip(new, match_names(new, known, texts, prefix), strict=True)
             found._names = self._names
             found._masks = np.array([before[rule] for rule in rules], dtype=bool).reshape(len(rules), len(known))
         return found
 
-    def applied(self, masks: Bools, holding: tuple[bool, ...]) -> Applied:
+    def apply(self, masks: Bools, holding: tuple[bool, ...]) -> Applied:
         """What those of the rules that hold have in effect: the same object until rows or holding rules change."""
         if self._applied is None or self._applied[0] != holding or len(self._applied[1].up) != masks.shape[1]:
             self._applied = holding, self._made(masks, holding)
@@ -91,7 +91,7 @@ class RuleTable:
         for rule, mask, holds in zip(self._rules, masks, holding, strict=True):
             if not holds:
                 continue
-            for name, value in rule.does.items():
+            for name, value in rule.given_effects.items():
                 if name in flags:
                     flags[name][mask] = True
                 elif name == "direction":
@@ -105,14 +105,14 @@ class RuleTable:
         return Applied(flags["mute"], flags["planned"], flags["dont_learn"], up, down, least, least_relative, **own)
 
 
-def matched(rules: Sequence[Rule], names: Sequence[str], texts: dict[str, str], prefix: str) -> Bools:
+def match_names(rules: Sequence[Rule], names: Sequence[str], texts: dict[str, str], prefix: str) -> Bools:
     """Which rules match which names, `(rules, n)`, as `RuleTable.masks`."""
     series = [parse(prefix + name) for name in names]
     parts = SeriesParts(series, [texts.get(one.template_id) if one.template_id else None for one in series])
     return np.array([rule.selector.mask(parts) for rule in rules], dtype=bool).reshape(len(rules), len(names))
 
 
-def own_or(own: Floats, usual: Floats | float) -> Floats:
+def own_or_usual(own: Floats, usual: Floats | float) -> Floats:
     """Numbers that rules set, `(n,)`; `usual` where none does (NaN)."""
     found: Floats = np.where(np.isnan(own), usual, own)
     return found

@@ -148,7 +148,7 @@ def predict(
     seconds = (now - s[SEEN]) / 1000.0
     minutes = p.warm_up_minutes if memory is None else memory.warm_up_minutes
     warming = s[ROWS] < 60.0 * minutes / p.window_seconds
-    left = _left(seconds, _rate_hours(p, memory), s[WINDOWS], p)
+    left = _share_left(seconds, _rate_hours(p, memory), s[WINDOWS], p)
     a, b = s[SUM] * left + PRIOR_SUM, s[WINDOWS] * left + PRIOR_WINDOWS
     mean = a / b
     prior = PRIOR_PHI_WINDOWS * mean * mean
@@ -160,10 +160,10 @@ def predict(
     high, regular = np.zeros_like(x), np.ones_like(x)
     rows = np.flatnonzero(above)
     if len(rows):
-        high[rows], regular[rows] = too_many(x[rows], mean[rows], shape[rows], p.outlier_share)
+        high[rows], regular[rows] = upper_tail_surprisal(x[rows], mean[rows], shape[rows], p.outlier_share)
     rows = np.flatnonzero(~zero & ~above)
     if len(rows):
-        low[rows] = too_few(x[rows], mean[rows], shape[rows])
+        low[rows] = lower_tail_surprisal(x[rows], mean[rows], shape[rows])
     page = np.maximum(s[HIGH] + high - p.allowance_nats, 0.0)
     columns = list(s[ZERO])
     none = np.exp(-np.minimum(shape * np.log1p(mean / shape), MOST_NONE))
@@ -176,7 +176,7 @@ def _rate_hours(p: DetectorParameters, memory: CountMemory | None) -> Floats | f
     return p.count_half_life_hours if memory is None else memory.half_life_hours
 
 
-def _left(seconds: Floats, hours: Floats | float, known: Floats, p: DetectorParameters) -> Floats:
+def _share_left(seconds: Floats, hours: Floats | float, known: Floats, p: DetectorParameters) -> Floats:
     """Share of a memory that is left `seconds` after the last window, `(n,)`.
 
     It halves each `hours`. A gap leaves `LEAST_WINDOWS` of the `known` windows at least. Where no more are known it takes no more than one
@@ -188,7 +188,7 @@ def _left(seconds: Floats, hours: Floats | float, known: Floats, p: DetectorPara
     return np.maximum(left, least)
 
 
-def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
+def upper_tail_surprisal(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floats, Floats]:
     """-ln P(X >= x) under the mixture, nats, and the share of the regular part in it, 0 to 1, each `(n,)`.
 
     `x`, at least 1, and `mean` are lines of a window, `shape` is that of the negative binomial, each `(n,)`; `burst` is the probability of
@@ -201,8 +201,8 @@ def too_many(x: Floats, mean: Floats, shape: Floats, burst: float) -> tuple[Floa
     return -np.log(np.maximum(total, 1e-300)), (1 - burst) * core / np.maximum(total, 1e-300)
 
 
-def too_few(x: Floats, mean: Floats, shape: Floats) -> Floats:
-    """-ln P(X <= x) of the negative binomial, nats, `(n,)`; arguments as for `too_many`."""
+def lower_tail_surprisal(x: Floats, mean: Floats, shape: Floats) -> Floats:
+    """-ln P(X <= x) of the negative binomial, nats, `(n,)`; arguments as for `upper_tail_surprisal`."""
     out: Floats = -np.log(np.maximum(special.betainc(shape, x + 1, shape / (mean + shape)), 1e-300))
     return out
 
@@ -217,15 +217,15 @@ def learn(
     taught = np.ones(len(x), dtype=bool) if memory is None else memory.taught
     w = np.where(b.warming, 1.0, b.regular * (b.zero < NOT_LEARNT_NATS)) * (1 - s[FROZEN]) * taught
     learnt = w > 0
-    rate = np.where(learnt, _left(b.seconds, _rate_hours(p, memory), s[WINDOWS], p), 1.0)
-    spread = np.where(learnt, _left(b.seconds, p.spread_half_life_hours, s[SQUARE] / b.mean**2, p), 1.0)
+    rate = np.where(learnt, _share_left(b.seconds, _rate_hours(p, memory), s[WINDOWS], p), 1.0)
+    spread = np.where(learnt, _share_left(b.seconds, p.spread_half_life_hours, s[SQUARE] / b.mean**2, p), 1.0)
     s[SUM] = s[SUM] * rate + w * x
     s[WINDOWS] = s[WINDOWS] * rate + w
     s[EXCESS] = s[EXCESS] * spread + w * ((x - b.mean) ** 2 - b.mean)
     s[SQUARE] = s[SQUARE] * spread + w * b.mean**2
     before, zero = s[ZERO].copy(), list(s[ZERO])
     trials, _, asked, _ = before
-    s[ZERO] *= _left(b.seconds, p.habit_half_life_hours, trials + asked, p)
+    s[ZERO] *= _share_left(b.seconds, p.habit_half_life_hours, trials + asked, p)
     run_length.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
     s[ZERO] = np.where(taught, s[ZERO], before)
     s[ZERO_EVIDENCE] = b.zero
@@ -241,12 +241,12 @@ def learn(
     s[ROWS] += taught
 
 
-def end_of_high(s: Floats, row: int) -> None:
+def clear_high_evidence(s: Floats, row: int) -> None:
     """Clear the evidence of one series for a rate that is too high."""
     s[[HIGH, HIGH_SINCE, HIGH_LINES], row] = 0.0
 
 
-def expected(mean: float, shape: float, windows: float, outside: float) -> tuple[float, float]:
+def expected_lines(mean: float, shape: float, windows: float, outside: float) -> tuple[float, float]:
     """Central interval of the lines in so many windows, taken as independent, with the probability `outside` outside."""
     return interval(mean * windows, 1 / (shape * windows) + 1 / max(mean * windows, 1e-9), outside)
 
@@ -258,7 +258,7 @@ def interval(mean: Floats | float, relative: Floats | float, outside: float) -> 
     return np.floor(mean * np.maximum(middle - width, 0.0) ** 3), np.ceil(mean * np.maximum(middle + width, 0.0) ** 3)
 
 
-def combined(s: Floats, p: DetectorParameters, leading: int | None = None) -> Floats:
+def combine_states(s: Floats, p: DetectorParameters, leading: int | None = None) -> Floats:
     """State of the sum of series that were one all along, `(columns,)`.
 
     Rates add up, and are known for as long as the longest of them. Their variation adds up as if they varied together, which is the
@@ -290,7 +290,7 @@ def combined(s: Floats, p: DetectorParameters, leading: int | None = None) -> Fl
     return out
 
 
-def without_lines(s: Floats, p: DetectorParameters) -> dict[str, float]:
+def state_without_lines(s: Floats, p: DetectorParameters) -> dict[str, float]:
     """State of a series that no line has come of for as long as another series of the same log has been observed, by column.
 
     Parameters
@@ -323,6 +323,6 @@ def without_lines(s: Floats, p: DetectorParameters) -> dict[str, float]:
 def adopt(s: Floats, row: int, mean: float, windows: float) -> None:
     """Make a rate of `mean` lines a window, known from `windows` windows, the normal one of a series."""
     s[SUM, row], s[WINDOWS, row] = mean * windows, windows
-    end_of_high(s, row)
+    clear_high_evidence(s, row)
     if s[ZERO_EVIDENCE, row] > 0:
         s[ZERO_EVIDENCE, row] = run_length.UNCOUNTED_RUN

@@ -16,7 +16,7 @@ BORDER = 1.0  # the distance of a value on the border of its interval
 LARGEST = 1e12  # sums of it are still numbers
 
 
-def in_widths(value: float, typical: float, lower: float, upper: float) -> float:
+def distance_in_widths(value: float, typical: float, lower: float, upper: float) -> float:
     """Distance of a value from the typical one; NaN where something is not known."""
     if not (math.isfinite(value) and math.isfinite(typical) and math.isfinite(lower) and math.isfinite(upper)):
         return math.nan

@@ -23,14 +23,14 @@ MEMORY = 12.0  # intervals
 Number = TypeVar("Number", float, Floats)
 
 
-def spread(number: Number, mean: Number, squares: Number, prior: float) -> Number:
+def predictive_spread(number: Number, mean: Number, squares: Number, prior: float) -> Number:
     """Predictive standard deviation of the next interval, in the unit of the mean; `prior` is a share of it. Intervals: one at least."""
     expected = prior * mean
     out: Number = np.sqrt((squares + 2 * expected * expected) / (number + 1) * (1 + 1 / number))
     return out
 
 
-def learnt(number: Number, mean: Number, squares: Number, interval: Number) -> tuple[Number, Number, Number]:
+def learn_interval(number: Number, mean: Number, squares: Number, interval: Number) -> tuple[Number, Number, Number]:
     """Number, mean and squared deviations with another interval."""
     keep = np.minimum((MEMORY - 1) / np.maximum(number, 1.0), 1.0)
     more, off = number * keep + 1, interval - mean

@@ -98,7 +98,7 @@ def evidence(s: Floats) -> Floats:
 
 def spread(s: Floats) -> Floats:
     """Predictive standard deviation of the next interval, seconds, `(n,)`."""
-    return intervals.spread(np.maximum(s[INTERVALS], 1.0), s[INTERVAL], s[SQUARES], PRIOR_SPREAD)
+    return intervals.predictive_spread(np.maximum(s[INTERVALS], 1.0), s[INTERVAL], s[SQUARES], PRIOR_SPREAD)
 
 
 def is_held(s: Floats) -> Bools:
@@ -125,7 +125,9 @@ def _learnt(s: Floats, now: int, window_seconds: float, nats: float) -> Floats:
     regular = (s[INTERVALS] >= LEAST_INTERVALS) & (before <= MOST_SPREAD * s[INTERVAL])
     fits = regular & near & (times <= 1 + MOST_MISSING + usually_left_out(s, window_seconds, nats))
     passed = np.where(fits, passed / times, passed)
-    out[INTERVALS], out[INTERVAL], out[SQUARES] = intervals.learnt(s[INTERVALS], s[INTERVAL], s[SQUARES], passed)
+    out[INTERVALS], out[INTERVAL], out[SQUARES] = intervals.learn_interval(
+        s[INTERVALS], s[INTERVAL], s[SQUARES], passed
+    )
     missed = fits & (times > 1)
     out[UNBROKEN] = np.where(missed, s[UNBROKEN] * is_held(s), s[UNBROKEN] + 1)
     known = fits & (s[DUE] > 0)  # else something may have come that was not observed

@@ -62,7 +62,7 @@ class Blocks:
     settled: Bools
     seconds: Floats
 
-    def sums(self, numbers: Floats) -> Floats:
+    def sum_by_service(self, numbers: Floats) -> Floats:
         """Sums of `(m,)` by service, `(size,)`."""
         return np.bincount(self.place, weights=numbers, minlength=self.size).astype(np.float64, copy=False)
 
@@ -108,19 +108,19 @@ def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePredicti
     p
         Half-lives of the shares and of their spread.
     """
-    decay = fade(blocks.seconds, p.mix_half_life_hours)[blocks.place]
+    decay = share_left(blocks.seconds, p.mix_half_life_hours)[blocks.place]
     own, lines = s[SUM] * decay, s[LINES] * decay
     counted = blocks.settled & ~blocks.published & (lines >= LEAST_KNOWN)
-    kinds = blocks.sums(counted.astype(float))
-    total = blocks.sums(blocks.lines * counted)
+    kinds = blocks.sum_by_service(counted.astype(float))
+    total = blocks.sum_by_service(blocks.lines * counted)
     judged = (kinds >= 2) & (total >= LEAST_LINES)
     raw = np.where(counted, (own + 1 / np.maximum(kinds, 1)[blocks.place]) / (lines + 1), 0.0)
     counted = counted & judged[blocks.place]
-    share = np.where(counted, raw / np.maximum(blocks.sums(raw), 1e-300)[blocks.place], 0.5)
+    share = np.where(counted, raw / np.maximum(blocks.sum_by_service(raw), 1e-300)[blocks.place], 0.5)
     strength = _strength(s, blocks, share, np.where(counted, total[blocks.place], 0.0), lines, p)
     nats = np.zeros(len(share))
     at = np.flatnonzero(counted)
-    nats[at] = strangeness(blocks.lines[at], total[blocks.place[at]], share[at], strength[at])
+    nats[at] = share_surprisal(blocks.lines[at], total[blocks.place[at]], share[at], strength[at])
     most = np.zeros(blocks.size)
     np.maximum.at(most, blocks.place, nats)
     tests = np.where(kinds > 2, 2 * kinds, 2.0)
@@ -130,11 +130,11 @@ def predict(s: Floats, blocks: Blocks, p: DetectorParameters) -> MixturePredicti
 
 def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Floats, p: DetectorParameters) -> Floats:
     """Concentration C of each template, `(m,)`; `total` is the lines of the block, 0 where the template does not count."""
-    decay = fade(blocks.seconds, p.spread_half_life_hours)[blocks.place]
+    decay = share_left(blocks.seconds, p.spread_half_life_hours)[blocks.place]
     excess, square = s[EXCESS] * decay, s[SQUARE] * decay
     prior = PRIOR_BLOCKS * total * np.maximum(total - 1, 0) * share * (1 - share)
-    weight = blocks.sums(square + prior)
-    common = blocks.sums(excess + PRIOR_RHO * prior) / np.where(weight > 0, weight, 1.0)
+    weight = blocks.sum_by_service(square + prior)
+    common = blocks.sum_by_service(excess + PRIOR_RHO * prior) / np.where(weight > 0, weight, 1.0)
     common = np.clip(common, LEAST_RHO, MOST_RHO)[blocks.place]
     weight = square + prior
     rho = np.clip((excess + common * prior) / np.where(weight > 0, weight, 1.0), common, MOST_RHO)
@@ -142,11 +142,11 @@ def _strength(s: Floats, blocks: Blocks, share: Floats, total: Floats, lines: Fl
     return strength
 
 
-def strangeness(x: Floats, n: Floats, share: Floats, strength: Floats) -> Floats:
+def share_surprisal(x: Floats, n: Floats, share: Floats, strength: Floats) -> Floats:
     """Surprisal of `x` of `n` lines on the side of the mean where it is, nats, `(m,)`; `share` is expected, `strength` is C."""
     many = x >= n * share
     a, b = share * strength, (1 - share) * strength
-    return tail(np.where(many, x, n - x), n, np.where(many, a, b), np.where(many, b, a))
+    return upper_tail_surprisal(np.where(many, x, n - x), n, np.where(many, a, b), np.where(many, b, a))
 
 
 def log_pmf(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
@@ -156,7 +156,7 @@ def log_pmf(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
     return found
 
 
-def tail(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
+def upper_tail_surprisal(x: Floats, n: Floats, a: Floats, b: Floats) -> Floats:
     """Surprisal -ln P(X >= x) under a beta-binomial distribution, nats, for `x` above its mean; at least 0."""
 
     def ratio(k: Floats) -> Floats:
@@ -183,30 +183,30 @@ def learn(s: Floats, blocks: Blocks, b: MixturePrediction, weight: Floats, p: De
     """
     fades = weight > 0  # what is published fades: it was not compared either, so it is learnt first when it is back
     weight = weight * ~blocks.published
-    left_out = blocks.sums(np.where(blocks.published, b.sum / np.maximum(b.lines, 1.0), 0.0))
-    counted = blocks.sums(blocks.lines * ~blocks.published) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
+    left_out = blocks.sum_by_service(np.where(blocks.published, b.sum / np.maximum(b.lines, 1.0), 0.0))
+    counted = blocks.sum_by_service(blocks.lines * ~blocks.published) / (1 - np.minimum(left_out, MOST_LEFT_OUT))
     s[SUM] = np.where(fades, b.sum, s[SUM]) + weight * blocks.lines
     s[LINES] = np.where(fades, b.lines, s[LINES]) + weight * counted[blocks.place]
     n, q = b.total[blocks.place], b.share * (1 - b.share)
     weight = weight * b.counted
-    decay = np.where(fades, fade(blocks.seconds, p.spread_half_life_hours)[blocks.place], 1.0)
+    decay = np.where(fades, share_left(blocks.seconds, p.spread_half_life_hours)[blocks.place], 1.0)
     s[EXCESS] = s[EXCESS] * decay + weight * ((blocks.lines - n * b.share) ** 2 - n * q)
     s[SQUARE] = s[SQUARE] * decay + weight * n * (n - 1) * q
 
 
-def combined(s: Floats) -> Floats:
+def combine_states(s: Floats) -> Floats:
     """State of one template that several were all along, `(columns,)`, from theirs, `(columns, n)`: their lines add up."""
     out: Floats = s.sum(axis=1)
     out[LINES] = s[LINES].max()
     return out
 
 
-def most_of_a_block(p: DetectorParameters) -> float:
+def most_block_nats(p: DetectorParameters) -> float:
     """Most nats that one block adds to Page's sum: two in a row reach the threshold."""
     return p.count_nats / 2 + p.allowance_nats
 
 
-def fade(seconds: Floats, half_life_hours: float) -> Floats:
+def share_left(seconds: Floats, half_life_hours: float) -> Floats:
     """Share of a memory that is left after `seconds`, `(size,)`."""
     found: Floats = np.exp2(-seconds / (3600.0 * half_life_hours))
     return found

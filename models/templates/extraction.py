@@ -20,7 +20,15 @@ from models.templates import matcher
 from models.templates.masks import MAX_INPUT, MAX_TEMPLATE, PLACES, line_table
 from models.templates.pattern_program import Mask, Table, table_of
 
-__all__ = ["COLOUR", "ESCAPE", "collapsed", "masked", "template_id", "template_of", "uncoloured"]
+__all__ = [
+    "COLOUR",
+    "ESCAPE",
+    "collapse_parameters",
+    "mask_messages",
+    "strip_terminal_codes",
+    "template_id",
+    "template_of",
+]
 
 SPARK_SEED = 42  # of its function xxhash64
 CODING = "utf-32-le"
@@ -29,7 +37,7 @@ COLOUR = r"\x1b\[[0-9;]{0,16}[A-Za-z]"  # and what else is meant for a terminal;
 _COLOUR = re.compile(COLOUR)
 
 
-def uncoloured(line: str) -> str:
+def strip_terminal_codes(line: str) -> str:
     """A line without what is meant for a terminal, as `pipelines.inputs.fields.strip_colours` does for a Spark column."""
     return _COLOUR.sub("", line) if ESCAPE in line else line
 
@@ -63,12 +71,12 @@ def _places() -> Table:
     return table_of(PLACES, MAX_INPUT, MAX_TEMPLATE)
 
 
-def collapsed(template: str) -> str:
+def collapse_parameters(template: str) -> str:
     """A template with more of it masked than before: what varies is `<*>`, however much of it comes in a row."""
     return _applied(template, _places())
 
 
-def masked(messages: Iterable[str], masks: Sequence[Mask]) -> list[str]:
+def mask_messages(messages: Iterable[str], masks: Sequence[Mask]) -> list[str]:
     """Templates of messages by other masks, to measure what each mask contributes."""
     table = table_of(masks, MAX_INPUT, MAX_TEMPLATE)
     return [_applied(message, table) for message in messages]
@@ -76,7 +84,7 @@ def masked(messages: Iterable[str], masks: Sequence[Mask]) -> list[str]:
 
 def _applied(message: str, table: Table) -> str:
     text = np.frombuffer(message[: MAX_INPUT + 1].encode(CODING, "surrogatepass"), np.uint32)
-    return matcher.template(table, text).tobytes().decode(CODING, "surrogatepass")
+    return matcher.apply_masks(table, text).tobytes().decode(CODING, "surrogatepass")
 
 
 def template_id(template: str) -> str:

@@ -14,7 +14,7 @@ from models.templates import pattern_program as p
 from models.templates.pattern_program import Table
 from models.templates.pattern_tree import ASCII
 
-__all__ = ["template"]
+__all__ = ["apply_masks"]
 
 Characters = NDArray[np.uint32]
 Places = NDArray[np.int64]
@@ -352,7 +352,7 @@ def _cut(text: Characters, n: int, open_at: Places) -> int:
 
 
 @compiled
-def template(t: Table, text: Characters) -> Characters:
+def apply_masks(t: Table, text: Characters) -> Characters:
     """The template of a line by a table of masks, as code points, `(n,)`. A longer line than is read is cut off by `_cut`."""
     n = min(len(text), item(t, p.MOST_READ))
     if n < len(text):

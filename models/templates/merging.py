@@ -30,11 +30,20 @@ from functools import lru_cache
 import numpy as np
 
 from models.core.arrays import Bools, Ints
-from models.templates.extraction import collapsed
-from models.templates.tokens import LEAST_EQUAL, PLACE, WORD, Tokens, addresses, equal_words, is_word, tokens_of
+from models.templates.extraction import collapse_parameters
+from models.templates.tokens import (
+    LEAST_EQUAL,
+    PLACE,
+    WORD,
+    Tokens,
+    count_plain_words,
+    is_word,
+    token_numbers,
+    tokens_of,
+)
 from models.templates.wider_texts import WiderTexts
 
-__all__ = ["Merge", "TemplateMerger", "merged"]
+__all__ = ["Merge", "TemplateMerger", "merge_templates"]
 
 MANY, SOME = 5, 3
 FIRST = 2  # factor of both for the first word
@@ -70,7 +79,7 @@ class TemplateMerger:
 
     def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
         """Go on from the `patterns` of another merger, in their order."""
-        self._of_shape: dict[str, _Alike] = {}
+        self._of_shape: dict[str, _SameShape] = {}
         self._text: dict[Tokens, str] = {}  # of each pattern, in order
         self._uses: Counter[str] = Counter()  # patterns of each text
         self._age: dict[Tokens, int] = {}  # of each pattern: how many came before it
@@ -132,7 +141,7 @@ class TemplateMerger:
         while (general := _generalised(tokens, alike)) is not None:
             before |= self._take([*alike.covered(general), general])
             tokens = general
-            self._insert(tokens, collapsed("".join(tokens)))
+            self._insert(tokens, collapse_parameters("".join(tokens)))
             alike = self._of_shape[_shape(tokens)]
         before |= self._join(tokens)
         if not before:
@@ -164,7 +173,7 @@ class TemplateMerger:
         self._use(tokens, text)
         shape = _shape(tokens)
         if shape not in self._of_shape:
-            self._of_shape[shape] = _Alike(len(tokens))
+            self._of_shape[shape] = _SameShape(len(tokens))
         self._of_shape[shape].append(tokens)
 
     def _remove(self, tokens: Tokens) -> None:
@@ -197,7 +206,7 @@ class TemplateMerger:
                 self._wider.remove(form)
 
 
-class _Alike:
+class _SameShape:
     """The patterns of one shape in their order, so that a template is compared with all of them at once: senders choose how many there are.
 
     Tokens are interned, so equal ones have one address, which is a number: a row for each pattern, `(n, tokens)`.
@@ -219,7 +228,7 @@ class _Alike:
         """Add a pattern."""
         if len(self.patterns) == len(self._room):
             self._room = np.concatenate([self._room, np.empty_like(self._room)])
-        self._room[len(self.patterns)] = addresses(tokens)
+        self._room[len(self.patterns)] = token_numbers(tokens)
         self.patterns.append(tokens)
         self._general += PLACE in tokens
 
@@ -235,21 +244,21 @@ class _Alike:
         if not self._general:
             return None
         rows = self._rows
-        fits = ((rows == addresses(tokens)) | (rows == id(PLACE))).all(axis=1)
+        fits = ((rows == token_numbers(tokens)) | (rows == id(PLACE))).all(axis=1)
         return next((one for at in np.flatnonzero(fits).tolist() if _covers(one := self.patterns[at], tokens)), None)
 
     def covered(self, general: Tokens) -> list[Tokens]:
         """The patterns that are a template but for its parameters, apart from itself."""
         if PLACE not in general:
             return []
-        own = addresses(general)
+        own = token_numbers(general)
         fits = ((self._rows == own) | (own == id(PLACE))).all(axis=1)
         found = [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
         return [one for one in found if one != general and _covers(general, one)]
 
     def differing(self, base: Tokens) -> Bools:
         """Where each pattern differs from a template, the parameters of that aside, `(n, tokens)`."""
-        own = addresses(base)
+        own = token_numbers(base)
         found: Bools = (self._rows != own) & (own != id(PLACE))
         return found
 
@@ -259,11 +268,11 @@ class _Alike:
             return []
         rows = self._rows
         places = rows == id(PLACE)
-        fits = places.any(axis=1) & (((rows != addresses(tokens)) & ~places).sum(axis=1) <= 1)
+        fits = places.any(axis=1) & (((rows != token_numbers(tokens)) & ~places).sum(axis=1) <= 1)
         return [self.patterns[at] for at in np.flatnonzero(fits).tolist()]
 
 
-def merged(templates: Sequence[str]) -> list[str]:
+def merge_templates(templates: Sequence[str]) -> list[str]:
     """What templates are in the end, if these are all that a service has written, in this order."""
     merger = TemplateMerger()
     for template in dict.fromkeys(templates):
@@ -286,7 +295,7 @@ def _first_word(tokens: Tokens) -> int:
 def _only_by_first(general: Tokens, tokens: Tokens) -> bool:
     """Whether a template is another one by a parameter in place of its first word, and little else is equal."""
     first = _first_word(tokens)
-    return general[first] != tokens[first] and equal_words(general) <= LEAST_EQUAL
+    return general[first] != tokens[first] and count_plain_words(general) <= LEAST_EQUAL
 
 
 def _covers(general: Tokens, tokens: Tokens) -> bool:
@@ -294,17 +303,17 @@ def _covers(general: Tokens, tokens: Tokens) -> bool:
     for a, b in zip(general, tokens, strict=True):
         if b != a != PLACE:
             return False
-    return general == tokens or equal_words(general) >= LEAST_EQUAL
+    return general == tokens or count_plain_words(general) >= LEAST_EQUAL
 
 
-def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
+def _generalised(tokens: Tokens, alike: _SameShape) -> Tokens | None:
     """The template that `tokens` and others of its shape become, if there were enough of them."""
     for base in _without_known(tokens, alike):
         others = _by_differences(base, alike)
         first = _first_word(base)
         for places in sorted(others, key=lambda found: (len(found), found)):
             general = tuple(PLACE if at in places else token for at, token in enumerate(base))
-            if equal_words(general) < LEAST_EQUAL:
+            if count_plain_words(general) < LEAST_EQUAL:
                 continue
             # One after the other: most end with the first, and there may be sixty of them.
             words = ((at, {one[at] for one in [base, *others[places], *others.get((at,), ())]}) for at in places)
@@ -313,7 +322,7 @@ def _generalised(tokens: Tokens, alike: _Alike) -> Tokens | None:
     return None
 
 
-def _without_known(tokens: Tokens, alike: _Alike) -> list[Tokens]:
+def _without_known(tokens: Tokens, alike: _SameShape) -> list[Tokens]:
     """The template itself, and without the words where others have parameters that differ from it in one more word at most."""
     found = {tokens: None}
     for one in alike.nearly(tokens):
@@ -322,7 +331,7 @@ def _without_known(tokens: Tokens, alike: _Alike) -> list[Tokens]:
     return list(found)
 
 
-def _by_differences(base: Tokens, alike: _Alike) -> dict[tuple[int, ...], list[Tokens]]:
+def _by_differences(base: Tokens, alike: _SameShape) -> dict[tuple[int, ...], list[Tokens]]:
     """The templates of a shape that differ from another one, by the places where they do, the parameters of that one aside."""
     differing = alike.differing(base)
     own: dict[bytes, list[int]] = {}

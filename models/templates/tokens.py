@@ -10,7 +10,7 @@ import numpy as np
 
 from models.core.arrays import Ints
 
-__all__ = ["LEAST_EQUAL", "PLACE", "WORD", "Tokens", "addresses", "equal_words", "is_word", "tokens_of"]
+__all__ = ["LEAST_EQUAL", "PLACE", "WORD", "Tokens", "count_plain_words", "is_word", "token_numbers", "tokens_of"]
 
 LEAST_EQUAL = 2  # words without which templates are never taken for one
 
@@ -33,11 +33,11 @@ def is_word(token: str) -> bool:
     return len(token) > 1 or token.isalnum() or not token.isascii()
 
 
-def equal_words(tokens: Tokens) -> int:
+def count_plain_words(tokens: Tokens) -> int:
     """Number of words that are no parameters."""
     return sum(token != PLACE and is_word(token) for token in tokens)
 
 
-def addresses(tokens: Tokens) -> Ints:
+def token_numbers(tokens: Tokens) -> Ints:
     """A number for each token: the same for equal ones, while both are there and interned."""
     return np.fromiter(map(id, tokens), dtype=np.int64, count=len(tokens))

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from models.core.arrays import Bools
-from models.templates.tokens import LEAST_EQUAL, PLACE, Tokens, addresses, equal_words, tokens_of
+from models.templates.tokens import LEAST_EQUAL, PLACE, Tokens, count_plain_words, token_numbers, tokens_of
 
 __all__ = ["WiderTexts"]
 
@@ -65,7 +65,7 @@ class WiderTexts:
         if own is None or PLACE not in text:
             return []
         found = [one for _, one in own.maybe_narrower(_values(text)) if _is_wider(text, one)]
-        few, first = equal_words(tokens_of(text)) <= LEAST_EQUAL, text.partition(BLANK)[0]
+        few, first = count_plain_words(tokens_of(text)) <= LEAST_EQUAL, text.partition(BLANK)[0]
         return [one for one in found if not few or one.partition(BLANK)[0] == first]
 
 
@@ -89,7 +89,7 @@ class _Texts:
             self._room = np.concatenate([self._room, np.empty_like(self._room)])
         at = bisect_left(self._keys, (age, text))
         self._room[at + 1 : count + 1] = self._room[at:count]
-        self._room[at] = addresses(values)
+        self._room[at] = token_numbers(values)
         self._keys.insert(at, (age, text))
         self._values.insert(at, values)
 
@@ -101,11 +101,11 @@ class _Texts:
     def maybe_wider(self, values: Tokens) -> list[tuple[int, str]]:
         """Texts that have these values wherever they have no place, and their ages."""
         rows = self._room[: len(self)]
-        return self._where((rows == addresses(values)) | (rows == id(PLACE)), MOST_WIDER)
+        return self._where((rows == token_numbers(values)) | (rows == id(PLACE)), MOST_WIDER)
 
     def maybe_narrower(self, values: Tokens) -> list[tuple[int, str]]:
         """Texts that have those of the values which are no place, and their ages."""
-        own = addresses(values)
+        own = token_numbers(values)
         return self._where((self._room[: len(self)] == own) | (own == id(PLACE)), MOST_NARROWER)
 
     def _where(self, fits: Bools, most: int) -> list[tuple[int, str]]:
@@ -128,7 +128,7 @@ def _is_wider(wide: str, text: str) -> bool:
         return False
     if not all(a == b or _takes(a, b) for a, b in zip(wide.split(BLANK), text.split(BLANK), strict=True)):
         return False
-    return equal_words(tokens_of(wide)) >= LEAST_EQUAL
+    return count_plain_words(tokens_of(wide)) >= LEAST_EQUAL
 
 
 def _takes(wide: str, value: str) -> bool:

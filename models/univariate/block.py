@@ -116,7 +116,7 @@ def put(w: Scratch, at: int, column: Array, series: Ints, m: int, together: bool
 
 
 @called
-def are_together(series: Ints) -> bool:
+def are_adjacent(series: Ints) -> bool:
     """Whether series stand side by side in the state, in order."""
     out = True
     for j in range(len(series)):
@@ -125,9 +125,9 @@ def are_together(series: Ints) -> bool:
 
 
 @inlined
-def each_hot(move: Move, w: Scratch, hot: HotColumns, series: Ints) -> None:
+def move_hot_columns(move: Move, w: Scratch, hot: HotColumns, series: Ints) -> None:
     """`get` or `put` the hot columns of the series of a block."""
-    m, together = len(series), are_together(series)
+    m, together = len(series), are_adjacent(series)
     move(w, TIME, hot.time, series, m, together)
     move(w, PREVIOUS, hot.previous, series, m, together)
     move(w, FAST_MEAN, hot.fast, series, m, together)

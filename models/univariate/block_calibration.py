@@ -14,7 +14,7 @@ from models.stats import reference_distribution as ref
 from models.stats.elementary import exp, log1p
 from models.univariate import block as b
 from models.univariate.block import HotColumns, Scratch
-from models.univariate.block_features import kept
+from models.univariate.block_features import share_left
 from models.univariate.features import DAY
 
 CALIBRATION_DAYS, CALIBRATION_ROWS = 0.4, 100.0  # half-life of the per-series calibration, and its least one in rows
@@ -92,7 +92,7 @@ def learn(w: Scratch, m: int, series: Ints, hot: HotColumns) -> None:
         blocks = w[b.BLOCKS, j]
         share = blocks / (blocks + 1.0)
         rows = w[b.ROWS, j] * (share * share)  # scores are others before the first blocks have ended
-        forgotten = 1.0 - kept(w[b.SECONDS, j], DAY * CALIBRATION_DAYS, CALIBRATION_ROWS)
+        forgotten = 1.0 - share_left(w[b.SECONDS, j], DAY * CALIBRATION_DAYS, CALIBRATION_ROWS)
         least = OFF_GAIN * w[b.OFF, j]
         w[b.TAILS, j] = forgotten if forgotten > least else least
         w[b.TAILS + 1, j] = GAIN / (rows + GAIN * PRIOR_ROWS)

@@ -69,7 +69,7 @@ def tiny(size: Any) -> Any:
 
 
 @inlined
-def kept(seconds: float, half_life: float, rows: float) -> float:
+def share_left(seconds: float, half_life: float, rows: float) -> float:
     """Share of a memory that is left."""
     share = seconds / half_life
     most = 1.0 / rows
@@ -77,7 +77,7 @@ def kept(seconds: float, half_life: float, rows: float) -> float:
 
 
 @inlined
-def begin(w: Scratch, m: int, q: Floats) -> None:
+def begin_rows(w: Scratch, m: int, q: Floats) -> None:
     """Which series are warming up, and the weight with which each row is learnt by the memory that learns everything."""
     least_weight, days, floor, prior = q[LEAST_WEIGHT], q[TRUST_SECONDS], q[FLOOR], q[PRIOR_ROWS]
     warm_up_rows, young = q[WARM_UP_ROWS], 0
@@ -116,7 +116,7 @@ def usual_at_hour(mean: float, weight: float, overall: float, prior: float) -> f
 
 
 @inlined
-def bound(w: Scratch, m: int, q: Floats) -> None:
+def limit_values(w: Scratch, m: int, q: Floats) -> None:
     """Bring values to within reach of what is usual at this hour of the day and the week: see `features`."""
     prior, hour = q[PRIOR_ROWS], q[RHYTHM_PRIOR]
     for j in range(m):
@@ -143,7 +143,7 @@ def rhythm(w: Scratch, m: int, q: Floats) -> None:
         usual = usual_at_hour(mean, weight, overall - first, prior)
         before = w[b.OVERALL_WEIGHT, j]
         w[b.RESIDUAL, j] = 0.0 if before == 0 else moved - usual - w[b.OF_WEEK, j]
-        total = before * kept(w[b.SECONDS, j], half_life, least) + trust
+        total = before * share_left(w[b.SECONDS, j], half_life, least) + trust
         w[b.OVERALL, j] = overall + trust * (x - overall) / total
         w[b.OVERALL_WEIGHT, j] = F(total)
         weight += trust
@@ -180,7 +180,7 @@ def sums(w: Scratch, m: int, q: Floats) -> None:
     fast, fast_rows, rough, rough_rows = q[FAST_SECONDS], q[FAST_ROWS], q[ROUGH_SECONDS], q[ROUGH_ROWS]
     scale_seconds, scale_rows, steady = q[SCALE_SECONDS], q[SCALE_ROWS], q[STEADY]
     for j in range(m):
-        keep = kept(w[b.SECONDS, j], fast, fast_rows)
+        keep = share_left(w[b.SECONDS, j], fast, fast_rows)
         x = w[b.X, j]
         before = x if w[b.ROWS, j] == 0 else w[b.FAST_MEAN, j]
         weight = F(w[b.FAST_WEIGHT, j] * keep + 1.0)
@@ -188,14 +188,14 @@ def sums(w: Scratch, m: int, q: Floats) -> None:
         w[b.FAST_MEAN, j] = before + (x - before) / weight
         w[b.SPARE, j] = x - before
     for j in range(m):
-        size, keep = abs(w[b.VALUES + STEP, j]), kept(w[b.SECONDS, j], rough, rough_rows)
+        size, keep = abs(w[b.VALUES + STEP, j]), share_left(w[b.SECONDS, j], rough, rough_rows)
         weight = F(w[b.ROUGH_WEIGHT, j])
         before = F(w[b.ROUGH_SUM, j]) / (weight if weight > LEAST_F else LEAST_F)
         w[b.SCALE, j] = F(1 - steady) * (ZERO if w[b.ROWS, j] == 0 else before)
         w[b.ROUGH_SUM, j] = F(w[b.ROUGH_SUM, j] * keep + size)
         w[b.ROUGH_WEIGHT, j] = F(w[b.ROUGH_WEIGHT, j] * keep + 1.0)
     for j in range(m):
-        size, keep = abs(w[b.VALUES + STEP, j]), kept(w[b.SECONDS, j], scale_seconds, scale_rows)
+        size, keep = abs(w[b.VALUES + STEP, j]), share_left(w[b.SECONDS, j], scale_seconds, scale_rows)
         long_step = F(w[b.LONG_STEP, j] * keep + size)
         long_size = F(w[b.LONG_SIZE, j] * keep + abs(w[b.X, j]))
         weight = F(w[b.LONG_WEIGHT, j] * keep + 1.0)

@@ -34,7 +34,7 @@ DOWN_LEVEL, DOWN_FAST, DOWN_RHYTHM = DIRECTED[LOG_LEVEL], DIRECTED[FAST], DIRECT
 
 
 @inlined
-def downward(feature: int) -> int:
+def downward_table(feature: int) -> int:
     """The table of downward surprises of a feature, or the one that it has for both directions."""
     if feature == LOG_LEVEL:
         return DOWN_LEVEL
@@ -49,7 +49,7 @@ def look_up(
 ) -> None:
     """-ln of the averaged tails of the surprises whose ln(1 + s) is in `WIDES`, of one feature."""
     tolerance, exponent = q[LOG_TOLERANCE], q[PRIOR_POWER]
-    other = downward(f) if directed else f
+    other = downward_table(f) if directed else f
     for j in range(m):
         y = PER_UNIT * (w[b.WIDES + f, j] - tolerance)
         w[b.SPARE, j] = y if y > 0.0 else 0.0
@@ -66,7 +66,7 @@ def look_up(
 
 
 @inlined
-def of_steps(w: Scratch, m: int, often: Array, series: Ints, q: Floats) -> None:
+def step_nats(w: Scratch, m: int, often: Array, series: Ints, q: Floats) -> None:
     """Nats that a step counts whatever came before: a share of its surprise, unless as large ones recur, or surprising ones do all day."""
     share, recurring = q[STEP_SHARE], q[RECURRING_SHARE]
     nats = -log(recurring)
@@ -101,11 +101,11 @@ def rarities(
             w[b.WIDES + f, j] = log1p(w[b.SURPRISES + f, j])
         look_up(w, m, f, b.RARITIES, table, prior, series, q, True)
     unseen_rhythm(w, m, b.RARITIES)
-    of_steps(w, m, often, series, q)
+    step_nats(w, m, often, series, q)
     for j in range(m):
         w[b.SPARE, j] = 0.0 if is_first(w[b.ROWS, j], w[b.INTERVAL, j], q) else 1.0
     for f in range(N_FEATURES):
-        other = downward(f)
+        other = downward_table(f)
         for j in range(m):
             y, row = PER_UNIT * (w[b.WIDES + f, j] * w[b.SPARE, j]), series[j]
             bin_ = np.uint8(y if y < LAST else LAST)
@@ -173,7 +173,7 @@ def lasting_levels(w: Scratch, m: int, q: Floats) -> None:
 
 
 @inlined
-def norm_of(w: Scratch, m: int, first: int, features: int, norm: float) -> None:
+def feature_norm(w: Scratch, m: int, first: int, features: int, norm: float) -> None:
     """Norm over features, in the row `SPARE`: see `NORM_FEATURES`."""
     whole = np.int64(norm)
     for j in range(m):
@@ -195,16 +195,16 @@ def norm_of(w: Scratch, m: int, first: int, features: int, norm: float) -> None:
 
 
 @inlined
-def join(w: Scratch, m: int, q: Floats) -> None:
+def join_features(w: Scratch, m: int, q: Floats) -> None:
     """One score of all features by each memory."""
     norm = q[NORM]
     for to, rare, surprise, features in (
         (b.JOINED, b.RARITIES, b.SURPRISES, N_FEATURES),
         (b.JOINED_ROBUST, b.ROBUST_RARITIES, b.ROBUST_SURPRISES, N_ROBUST),
     ):
-        norm_of(w, m, rare, features, norm)
+        feature_norm(w, m, rare, features, norm)
         for j in range(m):
             w[to, j] = w[b.SPARE, j]
-        norm_of(w, m, surprise, features, norm)
+        feature_norm(w, m, surprise, features, norm)
         for j in range(m):
             w[to, j] += BODY * log1p(w[b.SPARE, j])

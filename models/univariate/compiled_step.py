@@ -65,7 +65,7 @@ def read(
 ) -> None:
     """Everything that is given, into the scratch."""
     m = len(series)
-    b.each_hot(b.get, w, hot, series)
+    b.move_hot_columns(b.get, w, hot, series)
     spread_out(w, b.NOW, rows.now, lo, m)
     spread_out(w, b.LEVEL_DAYS, levels[0], lo, m)
     spread_out(w, b.ROBUST_DAYS, levels[1], lo, m)
@@ -135,15 +135,17 @@ def step(
         series = rows.series[lo : lo + b.SERIES]
         m = len(series)
         read(w, rows, known, hot, series, lo, levels)
-        block_features.begin(w, m, settings)
-        block_features.bound(w, m, settings)
+        block_features.begin_rows(w, m, settings)
+        block_features.limit_values(w, m, settings)
         block_features.steps(w, m)
         block_features.rhythm(w, m, settings)
         block_features.sums(w, m, settings)
         block_features.values(w, m)
         for j in range(m):
-            w[b.KEEP, j] = block_features.kept(w[b.SECONDS, j], DAY * w[b.LEVEL_DAYS, j], settings[LEVEL_ROWS])
-            w[b.KEEP_ROBUST, j] = block_features.kept(w[b.SECONDS, j], DAY * w[b.ROBUST_DAYS, j], settings[LEVEL_ROWS])
+            w[b.KEEP, j] = block_features.share_left(w[b.SECONDS, j], DAY * w[b.LEVEL_DAYS, j], settings[LEVEL_ROWS])
+            w[b.KEEP_ROBUST, j] = block_features.share_left(
+                w[b.SECONDS, j], DAY * w[b.ROBUST_DAYS, j], settings[LEVEL_ROWS]
+            )
         block_predictive.step_ever(w, m, settings)
         block_predictive.step_robust(w, m, settings)
         for j in range(m):
@@ -151,9 +153,9 @@ def step(
         block_rarity.rarities(w, m, tables, series, settings, hot)
         block_rarity.far_values(w, m, known.farthest, series, settings, hot)
         block_rarity.lasting_levels(w, m, settings)
-        block_rarity.join(w, m, settings)
+        block_rarity.join_features(w, m, settings)
         block_calibration.by_reference(w, m)
         block_calibration.by_series(w, m)
         block_calibration.learn(w, m, series, hot)
-        b.each_hot(b.put, w, hot, series)
+        b.move_hot_columns(b.put, w, hot, series)
         answer(w, m, lo, out)

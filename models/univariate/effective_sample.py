@@ -12,8 +12,9 @@ Were the rows independent, it would be v ln 2 / (2 h) (within 0.3 % from 4 rows 
     v ln 2 / (2 h f)
 
 Waves that are much longer than h are still worth too much: where rows of some hours have a share s of the variance in common, n rows tell as much as
-n / (1 + (n - 1) s) independent ones, however many (Kish 1965, "Survey Sampling": the design effect of clusters). `share_of_hours` estimates s: rows
-of an hour have in common which hour of the day it is, and how far that quarter of the day is from the usual one, as where a series wanders for days.
+n / (1 + (n - 1) s) independent ones, however many (Kish 1965, "Survey Sampling": the design effect of clusters). `share_between_hours` estimates s:
+rows of an hour have in common which hour of the day it is, and how far that quarter of the day is from the usual one,
+as where a series wanders for days.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MOST_CORRELATED = 0.9
 LEAST, LEAST_WORTH = 1e-300, 1e-3
 
 
-def weight_of_a_row(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameters) -> Floats:
+def row_weight(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameters) -> Floats:
     """Independent observations that one row of each series is worth, above 0 to 1, shape `(n,)`.
 
     Parameters
@@ -57,11 +58,11 @@ def weight_of_a_row(hot: Mapping[str, Array], rows: Ints, p: UnivariateParameter
     return out
 
 
-def share_of_hours(hot: Mapping[str, Array], cold: Mapping[str, Array], rows: Ints) -> Floats:
+def share_between_hours(hot: Mapping[str, Array], cold: Mapping[str, Array], rows: Ints) -> Floats:
     """Share of each series' variance that is between hours, from 0 to 1, shape `(n,)`: those of the day, and those of quarters of other days.
 
     Quarters are held against the same hours of the days before, so a series of less than a day has none. 0 where fewer than two hours have been
-    seen. Parameters are those of `weight_of_a_row`, and the cold columns.
+    seen. Parameters are those of `row_weight`, and the cold columns.
     """
     weight = cold["rhythm_weight"][:, rows].astype(np.float64)
     seen, level = weight > 0, cold["rhythm"][:, rows].astype(np.float64)

@@ -108,7 +108,7 @@ class Univariate:
         self._p = parameters
         self.state = state if state is not None else UnivariateState()
         self._tables = RarityTables(self.state, parameters)
-        self._settings = settings_vector.vector(parameters)
+        self._settings = settings_vector.settings_vector(parameters)
         self._own = {name: np.array([float(getattr(parameters, name))]) for name in OVERRIDABLE}
         self.overrides: Mapping[str, Floats] = {}
         self._read: tuple[int, tuple[HotColumns, Known]] | None = None
@@ -139,7 +139,7 @@ class Univariate:
         self._begin_hours(turned, index, mean)
         out = np.empty((compiled_step.ANSWERS, len(index)))
         rows = Rows(index, np.ascontiguousarray(now), points, np.ascontiguousarray(mean), np.ascontiguousarray(m2))
-        level, robust, warm_up = (self._of(name, index) for name in OVERRIDABLE)
+        level, robust, warm_up = (self._parameter_of(name, index) for name in OVERRIDABLE)
         compiled_step.step(rows, *self._columns(), self._settings, (level, robust, warm_up), out)
         if len(turned):
             lengths = self.state.hot["block_rows"][0, turned].copy()
@@ -180,7 +180,7 @@ class Univariate:
         """What series `rows`, of which each has had a row, would score in their next window."""
         known = Known(*(np.take(column, rows, axis=-1) for column in self._known()))
         hot = {name: np.take(column, rows, axis=-1) for name, column in self.state.hot.items()}
-        level, robust, warm_up = (self._of(name, rows) for name in OVERRIDABLE)
+        level, robust, warm_up = (self._parameter_of(name, rows) for name in OVERRIDABLE)
         return Preview(hot, known, self._settings, (level, robust, warm_up))
 
     def _check_drift(self, ended: Ints, turned: Ints, lengths: NDArray[np.uint16]) -> None:
@@ -193,7 +193,7 @@ class Univariate:
         cold["checked"][:, ended] = calibration_drift.check(cold["checked"][:, ended], mean, before)
         hot["block_chance"][0, ended] = 0
 
-    def _of(self, name: str, index: Ints) -> Floats:
+    def _parameter_of(self, name: str, index: Ints) -> Floats:
         """A parameter of some series: one for all, `(1,)`, or `(n,)`."""
         return self.overrides[name][index] if name in self.overrides else self._own[name]
 
@@ -206,7 +206,7 @@ class Univariate:
         self.state.put_back(rows, copied)
         self._tables.read_again(rows)
 
-    def expects(self, row: int) -> dict[str, Any]:
+    def expected_next(self, row: int) -> dict[str, Any]:
         """What is expected of the next value: `typical`, `spread`, `lower`, `upper` in its unit; and the `windows_to_go` of warming up."""
         p, hot = self._p, self.state.hot
         mean, sums, weight = (float(hot[name][VALUE, row]) for name in ("robust_mean", "robust_sums", "robust_weight"))
@@ -214,7 +214,7 @@ class Univariate:
         scale = float(predictive.spread_of(np.array(mean), np.array(sums), np.array(weight), least, p))
         reach = scale * predictive.reach_of(p)
         rows, interval = int(hot["rows"][0, row]), float(hot["interval"][0, row])
-        minutes = float(np.ravel(self._of("warm_up_minutes", np.array([row])))[0])
+        minutes = float(np.ravel(self._parameter_of("warm_up_minutes", np.array([row])))[0])
         wanted = max(p.warm_up_rows, math.ceil(60 * minutes / interval) if interval else 0)
         return {
             "typical": mean,
@@ -230,13 +230,13 @@ class Univariate:
         least = features.least_rough({name: hot[name][0, row] for name in features.OF_ROUGHNESS})
         return float(np.expm1(max(hot["robust_mean"][ROUGH, row], 0.0)) * least)
 
-    def settle(self, row: int) -> None:
+    def reset_recent(self, row: int) -> None:
         """Reset the recent means of a series to those of its robust memory."""
         hot = self.state.hot
         hot["fast"][0, row] = self._resting(row, float(hot["robust_mean"][VALUE, row]))
         hot["rough"][0, row] = self.usual_roughness(row) * hot["rough_weight"][0, row]
 
-    def adopt(self, row: int, level: float, *, healthy: bool = True) -> None:
+    def adopt_level(self, row: int, level: float, *, healthy: bool = True) -> None:
         """Make `level` the new normal of a series, for a change that was recognised.
 
         The typical value moves there, and the unit of the log level with it. Its spread grows with the level (at most `MOST_GROWTH` times), and its
@@ -267,16 +267,16 @@ class Univariate:
         moved = slice(VALUE, None)
         if healthy:
             moved = slice(None)
-            self._stand(row, level, "robust_mean")
+            self._set_level(row, level, "robust_mean")
             hot["robust_sums"][[STEP, FAST, RHYTHM], row] *= growth**2
         else:  # the healthy level, in the new unit, which does not follow for days: learnt anew as fast as the value
             was, now = (features.log_level(before, least) for least in (unit, self._unit(row)))
             hot["robust_mean"][LOG_LEVEL, row] += now - was
             one = slice(LOG_LEVEL, LOG_LEVEL + 1)
-            _loosen(hot["robust_weight"][one], hot["robust_sums"][one], row)
-        _loosen(hot["robust_weight"][moved], hot["robust_sums"][moved], row)
-        self.settle(row)
-        self._stand(row, level, "mean")
+            _reduce_weight(hot["robust_weight"][one], hot["robust_sums"][one], row)
+        _reduce_weight(hot["robust_weight"][moved], hot["robust_sums"][moved], row)
+        self.reset_recent(row)
+        self._set_level(row, level, "mean")
         hot["fast"][0, row] = level
         hot["overall"][0, row] += level - before
         hours = hot["hour_mean"] if self._is_young(row) else cold["first_value"]
@@ -284,7 +284,7 @@ class Univariate:
         loosely = self._is_young(row) or growth >= MOST_GROWTH
         hot["sums"][[STEP, FAST, RHYTHM], row] *= growth**2 if loosely else growth
         if loosely:
-            _loosen(hot["weight"], hot["sums"][:WITHIN], row)
+            _reduce_weight(hot["weight"], hot["sums"][:WITHIN], row)
         self.state.cold_changed = True
 
     def _resting(self, row: int, level: float) -> float:
@@ -305,7 +305,7 @@ class Univariate:
         hot = self.state.hot
         return features.offset(hot["long_size"][0, row] / hot["long_weight"][0, row])
 
-    def _stand(self, row: int, level: float, mean: str) -> None:
+    def _set_level(self, row: int, level: float, mean: str) -> None:
         """Set the log level and the fast mean of a memory to `level`."""
         hot = self.state.hot
         hot[mean][LOG_LEVEL, row] = features.log_level(np.array(level), self._unit(row))
@@ -316,7 +316,7 @@ class Univariate:
         hot = self.state.hot
         return float(hot["rows"][0, row]) * float(hot["interval"][0, row]) < DAY * self._p.trust_days
 
-    def widen(self, row: int, factor: float) -> None:
+    def adopt_spread(self, row: int, factor: float) -> None:
         """Multiply the spread of a series by `factor`, for a change of spread that was recognised.
 
         The memory that learns everything is widened only if the series is young; its roughness is that of now in any case.
@@ -349,7 +349,7 @@ def _scores(out: Floats) -> UnivariateScores:
     )
 
 
-def _loosen(weights: Array, sums: Array, row: int) -> None:
+def _reduce_weight(weights: Array, sums: Array, row: int) -> None:
     """Reduce the weight of a memory to `ADOPTED_ROWS`, in place."""
     loose = ADOPTED_ROWS / np.maximum(weights[:, row], ADOPTED_ROWS)
     weights[:, row] *= loose

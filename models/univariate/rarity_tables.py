@@ -20,13 +20,13 @@ LEAST_LEARNT = 0.2  # least weight of the rows of an hour whose mean is used
 RECURRING_BIN = 9  # of surprises: from e^2.25 - 1 = 8.5 nats on, about what opens an episode
 
 
-def hours(ms: Floats) -> Ints:
+def hours_since_1970(ms: Floats) -> Ints:
     """Hours since 1970."""
     return np.floor(ms / (MS * HOUR)).astype(np.int64)
 
 
 @compiled
-def turning(times: Floats, numbers: Array, series: Ints, now: Floats, turned: Ints) -> int:
+def find_new_hours(times: Floats, numbers: Array, series: Ints, now: Floats, turned: Ints) -> int:
     """Find the series whose next row begins another hour: their places in `series`, `(n,)`, are written into `turned`. Answers how many there are.
 
     `times` and `numbers` are the hot columns `time` and `rows`, `now` is the time of the next row, epoch ms, of each or of all.
@@ -56,14 +56,17 @@ class RarityTables:
         if self._layout != state.layout:
             self._layout = state.layout
             everything = np.arange(state.series)
-            self.table, self.prior, self.often = self._read(everything, hours(state.hot["time"][0]))
+            self.table, self.prior, self.often = self._read(everything, hours_since_1970(state.hot["time"][0]))
             self.robust, self.robust_prior = self._read_robust(everything)
-            self.of_week = weekly.offsets(state.cold, everything, hours(state.hot["time"][0]))
+            self.of_week = weekly.offsets(state.cold, everything, hours_since_1970(state.hot["time"][0]))
         turned = np.empty(len(index), np.int64)
-        turned = turned[: turning(state.hot["time"], state.hot["rows"], index, np.atleast_1d(now), turned)]
+        turned = turned[: find_new_hours(state.hot["time"], state.hot["rows"], index, np.atleast_1d(now), turned)]
         if len(turned):
             rows = index[turned]
-            hour, before = np.broadcast_to(hours(now), len(index))[turned], hours(state.hot["time"][0, rows])
+            hour, before = (
+                np.broadcast_to(hours_since_1970(now), len(index))[turned],
+                hours_since_1970(state.hot["time"][0, rows]),
+            )
             self._end_hours(rows, (before, hour))
             self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(rows, hour)
             self.of_week[rows] = weekly.offsets(state.cold, rows, hour)
@@ -74,10 +77,12 @@ class RarityTables:
         """Read the tables of these series again, after their state was replaced."""
         if self._layout == self._state.layout:  # else everything is read with the next window
             self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(
-                rows, hours(self._state.hot["time"][0, rows])
+                rows, hours_since_1970(self._state.hot["time"][0, rows])
             )
             self.robust[:, :, rows], self.robust_prior[rows] = self._read_robust(rows)
-            self.of_week[rows] = weekly.offsets(self._state.cold, rows, hours(self._state.hot["time"][0, rows]))
+            self.of_week[rows] = weekly.offsets(
+                self._state.cold, rows, hours_since_1970(self._state.hot["time"][0, rows])
+            )
 
     def end_blocks(self, rows: Ints) -> Ints:
         """End the blocks of series `rows`, which have begun another hour, in place; returns those whose block has ended."""
@@ -103,7 +108,9 @@ class RarityTables:
         hot["robust_most"][:, rows] = 0
         hot["block_rows"][0, rows] = 0
         cold["blocks"][0, rows] += np.uint32(1)
-        self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(rows, hours(hot["time"][0, rows]))
+        self.table[:, :, rows], self.prior[rows], self.often[rows] = self._read(
+            rows, hours_since_1970(hot["time"][0, rows])
+        )
         self.robust[:, :, rows], self.robust_prior[rows] = self._read_robust(rows)
         return rows
 

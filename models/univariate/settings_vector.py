@@ -40,7 +40,7 @@ from models.univariate.parameters import UnivariateParameters
 ) = range(24)
 
 
-def vector(p: UnivariateParameters) -> Floats:
+def settings_vector(p: UnivariateParameters) -> Floats:
     """The numbers by their places above: half-lives in seconds, the logarithm of the odds of an outlier, half of the interval in scales."""
     bound = math.log((1 - p.outlier_share) / p.outlier_share * WIDE)
     found = {

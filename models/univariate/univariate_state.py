@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.core.arrays import Array, Bytes, Ints
-from models.core.store import numbers_of, numbers_part, read_part
+from models.core.store import read_numbers, read_part, write_numbers
 from models.stats import calibration_drift, normal_gamma, per_series_calibration, rarity
 from models.univariate import weekly
 
@@ -249,7 +249,7 @@ class UnivariateState:
 def part_of(name: str, arrays: Mapping[str, Array]) -> bytes:
     """A part from arrays, `(..., series)`."""
     columns = PARTS[name].items()
-    return numbers_part({k: arrays[k].reshape(size, -1).astype(kind, copy=False) for k, (kind, size) in columns})
+    return write_numbers({k: arrays[k].reshape(size, -1).astype(kind, copy=False) for k, (kind, size) in columns})
 
 
 def columns_of(name: str, data: bytes) -> dict[str, Array]:
@@ -259,4 +259,4 @@ def columns_of(name: str, data: bytes) -> dict[str, Array]:
     if found != wanted:
         msg = f"univariate state has columns {found}; wanted {wanted}"
         raise ValueError(msg)
-    return {column: np.atleast_2d(numbers) for column, numbers in numbers_of(arrays, about).items()}
+    return {column: np.atleast_2d(numbers) for column, numbers in read_numbers(arrays, about).items()}

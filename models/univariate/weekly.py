@@ -41,14 +41,14 @@ BOUND, BOUND_FROM = 3.0, 7.0  # roots of F0 / n, from so many visits on
 Cold = Mapping[str, Array]
 
 
-def halves(values: Floats) -> NDArray[np.uint16]:
+def to_halves(values: Floats) -> NDArray[np.uint16]:
     """Numbers as the upper half of a single's bits, rounded."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     return np.where(np.isnan(values), UNSEEN, (bits + np.uint32(0x8000)) >> np.uint32(16)).astype(np.uint16)
 
 
-def singles(halved: NDArray[np.uint16]) -> Floats:
-    """The inverse of `halves`, NaN for `UNSEEN`."""
+def from_halves(halved: NDArray[np.uint16]) -> Floats:
+    """The inverse of `to_halves`, NaN for `UNSEEN`."""
     return (halved.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
@@ -81,12 +81,12 @@ def learn(cold: Cold, rows: Ints, residual: Floats, grains: Floats, hours: tuple
     plain, _, visits = cold["week_fit"][:, at].astype(np.float64)
     bound = np.where(visits >= BOUND_FROM, BOUND * np.sqrt(plain / np.maximum(visits, 1.0)), np.inf)
     visit = np.clip(total / number, -bound, bound)
-    before = singles(cold["week"][slot, at])
+    before = from_halves(cold["week"][slot, at])
     known = ~np.isnan(before)
     error = np.where(known, visit - before, 0.0)
     seen = np.stack([np.where(known, visit, 0.0) ** 2, error**2, known])
     cold["week_fit"][:, at] = (cold["week_fit"][:, at] * np.where(known, KEPT, 1.0) + seen).astype(np.float32)
-    cold["week"][slot, at] = halves(features.rounded(np.where(known, before + GAIN * error, visit), grains[over]))
+    cold["week"][slot, at] = to_halves(features.rounded(np.where(known, before + GAIN * error, visit), grains[over]))
 
 
 def squares(cold: Cold, rows: Ints) -> tuple[Floats, Floats]:
@@ -95,7 +95,7 @@ def squares(cold: Cold, rows: Ints) -> tuple[Floats, Floats]:
     Of the first visit to a slot, which `week_fit` does not have, the offset as it is now stands for the residual.
     """
     plain, _, visits = cold["week_fit"][:, rows].astype(np.float64)
-    first = singles(cold["week"][:, rows])
+    first = from_halves(cold["week"][:, rows])
     seen = ~np.isnan(first)
     return plain + np.where(seen, first**2, 0.0).sum(axis=0), visits + seen.sum(axis=0)
 
@@ -115,6 +115,6 @@ def offsets(cold: Cold, rows: Ints, hour: Ints) -> Floats:
     if len(some):
         place = ((hour[some] % HOURS_A_WEEK + 0.5) / HOURS_A_SLOT - 0.5) % SLOTS
         first = place.astype(np.int64)
-        before, after = (np.nan_to_num(singles(cold["week"][at % SLOTS, rows[some]])) for at in (first, first + 1))
+        before, after = (np.nan_to_num(from_halves(cold["week"][at % SLOTS, rows[some]])) for at in (first, first + 1))
         out[some] *= before + (place - first) * (after - before)
     return out

@@ -109,7 +109,7 @@ def parts_to_tables(shard: ShardParts) -> tuple[Tables, dict[str, int]]:
 
 def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
     """Numbers with a row per name as a column each."""
-    columns = store.numbers_of(arrays, about)
+    columns = store.read_numbers(arrays, about)
     found = len(next(iter(columns.values())))
     if found != len(names):
         msg = f"state of a shard has {found} rows of numbers for {len(names)} names: its parts are not of one dump"
@@ -119,7 +119,7 @@ def numbers_table(label: str, names: pa.Array, arrays: Mapping[str, pa.Array], a
 
 def sparse_table(names: pa.Array, arrays: Mapping[str, pa.Array], about: Mapping[str, Any]) -> pa.Table:
     """The series of a sparse table, by name, and their numbers as a column each."""
-    columns = store.numbers_of(arrays, about)
+    columns = store.read_numbers(arrays, about)
     return pa.table({"series": names.take(pa.array(columns.pop("row"))), **columns})
 
 
@@ -127,7 +127,7 @@ def sparse_part(table: pa.Table, names: pa.Array, columns: Iterable[str]) -> byt
     """The inverse of `sparse_table`."""
     rows = {name: row for row, name in enumerate(names.to_pylist())}
     found = np.array([rows[name] for name in column(table, "series").to_pylist()], dtype=np.int32)
-    return store.numbers_part({"row": found, **{name: column_as_numbers(table, name, 1)[0] for name in columns}})
+    return store.write_numbers({"row": found, **{name: column_as_numbers(table, name, 1)[0] for name in columns}})
 
 
 def episodes_table(episodes: pa.Array) -> pa.Table:
@@ -147,7 +147,7 @@ def parts_from_tables(tables: Tables, where: Mapping[str, int]) -> dict[str, byt
         table = tables[name].drop_columns(["shard"])
         names += column(table, label).to_pylist()
         others = [other for other in table.column_names if other != label]
-        parts[name] = store.numbers_part(
+        parts[name] = store.write_numbers(
             {other: column(table, other).to_numpy(zero_copy_only=False) for other in others}
         )
     for name, columns_of in univariate_state.PARTS.items():
@@ -158,19 +158,19 @@ def parts_from_tables(tables: Tables, where: Mapping[str, int]) -> dict[str, byt
     if CHALLENGERS in tables:
         parts[CHALLENGERS] = challengers_of(tables[CHALLENGERS]).dump()
     lengths = {name: len(tables[name]) for name in LABELS}
-    parts["names"] = store.part({"name": pa.array(names, type=pa.string())}, lengths)
+    parts["names"] = store.write_part({"name": pa.array(names, type=pa.string())}, lengths)
     about = {key: where[key] for key in ("steps", "first", "last")}
     trials = tables["trials"].drop_columns(["shard"]).to_pylist()
     pressed = {row["host"]: row["last"] for row in tables[PRESSED].to_pylist()}
     more = {"trials": trials} | ({PRESSED: pressed} if pressed else {})
-    parts["episodes"] = store.part({"episode": as_strings(tables["episodes"], "episode")}, {**about, **more})
+    parts["episodes"] = store.write_part({"episode": as_strings(tables["episodes"], "episode")}, {**about, **more})
     texts = {"id": as_strings(tables["texts"], "template_id"), "text": as_strings(tables["texts"], "text")}
-    parts["texts"] = store.part(texts, {})
+    parts["texts"] = store.write_part(texts, {})
     patterns = [column(tables[PATTERNS], name).to_pylist() for name in service_templates.COLUMNS]
     parts[PATTERNS] = service_templates.part_of(zip(*patterns, strict=True))
     for name, kinds in COLUMNS.items():
         rows = list(zip(*(column(tables[name], other).to_pylist() for other in kinds), strict=True))
-        parts[name] = shard_state.columns_part(kinds, rows)
+        parts[name] = shard_state.write_columns(kinds, rows)
     return parts
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from models.core.store import part, read_part
+from models.core.store import read_part, write_part
 from models.detection.peer_law import PART as PEERS
 from models.detection.recurrence import PART as RECURRENCES
 from models.detection.service_templates import PART as PATTERNS
@@ -41,4 +41,4 @@ def unpack_parts(stored: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _compress(parts: Mapping[str, bytes]) -> bytes:
     columns = {"name": pa.array(parts), "bytes": pa.array(parts.values(), type=pa.large_binary())}
-    return part(columns, {}, CODEC)
+    return write_part(columns, {}, CODEC)

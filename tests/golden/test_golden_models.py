@@ -32,7 +32,7 @@ from app.simulator import Planned, Simulation, SimulatorSettings, simulate
 from app.simulator.settings import DEFAULT_START
 from models.core.arrays import Array
 from models.core.series import Series, build, parse, quote
-from models.core.store import numbers_of, read_part
+from models.core.store import read_numbers, read_part
 from models.core.windows import Scores, Windows
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
@@ -197,7 +197,7 @@ def content(part: bytes) -> dict[str, Any]:
     """What a part of a state says: its columns' types, its metadata, and its numbers, shortened."""
     arrays, about = read_part(part)
     if "sizes" in about:
-        numbers = numbers_of(arrays, about)
+        numbers = read_numbers(arrays, about)
         types = {name: str(column.dtype) for name, column in numbers.items()}
         return {"metadata": about, "types": types, "rows": {name: flat(numbers[name].T) for name in types}}
     types = {name: str(column.type) for name, column in arrays.items()}

@@ -16,7 +16,7 @@ from models.core.windows import Windows
 from models.detection.alarm_bounds import MOST, MOST_BEFORE, AlarmBounds, EarlyParameters
 from models.detection.controlled_parameters import ControlledParameters
 from models.detection.detector import ShardDetector
-from models.detection.value_bounds import CLOSE, ENOUGH, TRIALS, distances
+from models.detection.value_bounds import CLOSE, ENOUGH, TRIALS, find_distances
 from models.records.records import Bound
 from models.rules.rule import Rule
 
@@ -172,7 +172,7 @@ def test_a_distance_is_found_outwards_to_a_factor_from_wherever_it_was_before(
         tried.update(chosen.tolist())
         return (np.abs(values - 100.0) / begins[chosen]) ** slope[chosen]
 
-    found = distances(excess, np.arange(len(cases)), centre, -1.0, before, np.full(len(cases), 8.0))
+    found = find_distances(excess, np.arange(len(cases)), centre, -1.0, before, np.full(len(cases), 8.0))
     assert (found >= begins * (1 - 1e-9)).all()
     near = (before < 100 * begins) & (before > begins / 100) | (before == 0) | np.isinf(before)
     near &= begins > 0.1
@@ -189,6 +189,6 @@ def test_a_distance_that_has_hardly_moved_takes_a_trial_or_two_and_none_takes_on
         return np.where(chosen < 5, np.abs(values) / np.where(chosen < 3, 10.3, 10.6), 0.5)
 
     before = np.array([10.5] * 5 + [0.0] * 4)
-    found = distances(excess, np.arange(9), np.zeros(9), 1.0, before, np.ones(9))
+    found = find_distances(excess, np.arange(9), np.zeros(9), 1.0, before, np.ones(9))
     assert found[:3].tolist() == [10.5] * 3 and (np.abs(found[3:5] - 10.95) < 0.5).all()
     assert found[5:].tolist() == [math.inf] * 4 and trials == [4, 5, 2, 2]

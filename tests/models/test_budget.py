@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from support.incident_stories import CPU, DISK, WINDOW, T, at, episode_event, incidents_of
 
-from models.incidents.budget import joint, threshold
+from models.incidents.budget import joint_surprise, publication_threshold
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import NOTHING, EpisodeEvent, Watched
@@ -17,21 +17,21 @@ FLEET = Watched(series=1_000, hosts=50, window_seconds=10, services={"web": 40})
 
 
 def test_one_series_of_many_pays_for_being_one_of_them() -> None:
-    assert joint({CPU: 25.0}, FLEET) == pytest.approx(25 - math.log(2 * 1_000))
-    assert joint({"host/a": 25.0}, FLEET) == pytest.approx(25 - math.log(2 * 50))
+    assert joint_surprise({CPU: 25.0}, FLEET) == pytest.approx(25 - math.log(2 * 1_000))
+    assert joint_surprise({"host/a": 25.0}, FLEET) == pytest.approx(25 - math.log(2 * 50))
 
 
 @pytest.mark.parametrize("number", [2, 20, 300])
 def test_series_that_say_the_same_add_the_logarithm_of_their_number(number: int) -> None:
     alike = {f"gauge/a//m{n}": 20.0 for n in range(number)}
-    assert joint(alike, FLEET) == pytest.approx(20 + math.log(number) - math.log(2 * 1_000))
-    assert joint(alike, NOTHING) == pytest.approx(20)
+    assert joint_surprise(alike, FLEET) == pytest.approx(20 + math.log(number) - math.log(2 * 1_000))
+    assert joint_surprise(alike, NOTHING) == pytest.approx(20)
 
 
 def test_more_evidence_never_lowers_the_score_and_none_is_none() -> None:
-    assert joint({CPU: 25.0, DISK: 3.0}, FLEET) > joint({CPU: 25.0}, FLEET)
-    assert joint({}, FLEET) == joint({CPU: 2.0}, FLEET) == 0.0
-    assert joint({CPU: 5_000.0}, FLEET) == pytest.approx(5_000 - math.log(2_000))
+    assert joint_surprise({CPU: 25.0, DISK: 3.0}, FLEET) > joint_surprise({CPU: 25.0}, FLEET)
+    assert joint_surprise({}, FLEET) == joint_surprise({CPU: 2.0}, FLEET) == 0.0
+    assert joint_surprise({CPU: 5_000.0}, FLEET) == pytest.approx(5_000 - math.log(2_000))
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_the_joint_score_of_correlated_series_is_a_probability(correlation: floa
     z = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * rng.normal(size=(runs, series))
     nats = -stats.norm.logsf(z)
     names = [f"gauge/a//m{n}" for n in range(series)]
-    scores = np.array([joint(dict(zip(names, row, strict=True)), NOTHING) for row in nats.tolist()])
+    scores = np.array([joint_surprise(dict(zip(names, row, strict=True)), NOTHING) for row in nats.tolist()])
     for share in (0.02, 0.01):  # a harmonic mean is exact in the limit of small ones
         assert 0.7 * share < np.mean(scores > -math.log(share)) < 1.4 * share
     fisher = stats.chi2.sf(2 * nats.sum(axis=1), 2 * series)
@@ -50,9 +50,9 @@ def test_the_joint_score_of_correlated_series_is_a_probability(correlation: floa
 
 
 def test_the_bar_is_one_alarm_in_the_windows_of_a_budget() -> None:
-    assert threshold(FLEET, 1.0) == pytest.approx(math.log(8_640))
-    assert threshold(FLEET, 0.1) == pytest.approx(math.log(86_400))
-    assert threshold(FLEET, 1e9) == threshold(NOTHING, 1.0) == 0.0
+    assert publication_threshold(FLEET, 1.0) == pytest.approx(math.log(8_640))
+    assert publication_threshold(FLEET, 0.1) == pytest.approx(math.log(86_400))
+    assert publication_threshold(FLEET, 1e9) == publication_threshold(NOTHING, 1.0) == 0.0
 
 
 def test_what_chance_may_make_stays_a_novelty_until_its_evidence_is_enough() -> None:

@@ -13,7 +13,7 @@ from support.incident_stories import at, episode_event, play
 
 from models.core.calls import calls_of
 from models.core.parameters import DetectorParameters
-from models.detection.calls_seen import LEAST_BYTES, fair
+from models.detection.calls_seen import LEAST_BYTES, share_fairly
 from models.detection.detector import ShardDetector
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -107,9 +107,9 @@ def test_where_calls_do_not_fit_each_host_that_loses_some_has_the_room_of_the_la
     named: list[set[tuple[str, str]]], length: int
 ) -> None:
     by_host = {f"h{i}": {(a * length, b) for a, b in calls} for i, calls in enumerate(named)}
-    found = set(fair(by_host))
+    found = set(share_fairly(by_host))
     everything = set().union(*by_host.values())
-    assert found <= everything and found == set(fair(dict(reversed(by_host.items()))))
+    assert found <= everything and found == set(share_fairly(dict(reversed(by_host.items()))))
     size = {call: max(bytes_in_list(CallSeen(*call)), LEAST_BYTES) for call in everything}
     largest = max(size.values(), default=0)
     if found == everything:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.incident_stories import CPU, episode_event, incidents_of
 
-from models.incidents.cause import Suspect, rank, reached
+from models.incidents.cause import Suspect, find_reachable, rank_services
 
 
 def strange(service: str, strong: float, onset: float = 0.0, metric: str = "latency", delay: float = 0.0) -> Suspect:
@@ -21,7 +21,7 @@ def strange(service: str, strong: float, onset: float = 0.0, metric: str = "late
 
 
 def services(*suspects: Suspect, calls: tuple[tuple[str, str], ...] = ()) -> list[str]:
-    return [cause.service for cause in rank(suspects, calls)]
+    return [cause.service for cause in rank_services(suspects, calls)]
 
 
 def test_without_calls_the_strongest_is_first() -> None:
@@ -41,7 +41,7 @@ def test_a_callee_that_is_not_strange_explains_nothing() -> None:
 
 def test_of_two_callees_the_one_that_explains_more_is_first() -> None:
     suspects = (strange("web", 5.0), strange("shop", 5.0), strange("db", 4.0), strange("mail", 6.0))
-    causes = rank(suspects, (("web", "shop"), ("shop", "db"), ("web", "mail")))
+    causes = rank_services(suspects, (("web", "shop"), ("shop", "db"), ("web", "mail")))
     assert [(cause.service, cause.score) for cause in causes] == [
         ("db", 14.0),
         ("mail", 11.0),
@@ -66,7 +66,10 @@ def test_a_callee_explains_only_what_began_with_it() -> None:
 
 def test_a_host_counts_as_a_service_of_its_own() -> None:
     suspects = Suspect("vm-1", "", "cpu", 0.0, 9.0), Suspect("vm-1", "web", "latency", 0.0, 3.0)
-    assert [(c.host, c.service, c.metric) for c in rank(suspects)] == [("vm-1", "", "cpu"), ("vm-1", "web", "latency")]
+    assert [(c.host, c.service, c.metric) for c in rank_services(suspects)] == [
+        ("vm-1", "", "cpu"),
+        ("vm-1", "web", "latency"),
+    ]
 
 
 def test_of_equals_the_one_that_began_first_is_first_less_what_its_series_is_late() -> None:
@@ -75,18 +78,20 @@ def test_of_equals_the_one_that_began_first_is_first_less_what_its_series_is_lat
 
 
 def test_the_metric_named_is_the_strongest_and_the_sentence_says_why() -> None:
-    (first, second) = rank([strange("db", 2.0, metric="cpu"), strange("db", 7.5), strange("web", 3.0)], [("web", "db")])
+    (first, second) = rank_services(
+        [strange("db", 2.0, metric="cpu"), strange("db", 7.5), strange("web", 3.0)], [("web", "db")]
+    )
     assert (first.service, first.metric, first.score) == ("db", "latency", 10.5)
     assert first.why == (
         "latency of db went 7.5 times as far from its usual value as it normally does; "
         "of what it calls nothing else is strange, and 1 of its callers is"
     )
     assert second.why.endswith("; it calls db, which is strange too")
-    assert rank([]) == []
+    assert rank_services([]) == []
 
 
 def test_of_services_that_call_each_other_none_is_said_to_call_nothing_strange() -> None:
-    first, second, caller = rank(
+    first, second, caller = rank_services(
         [strange("a", 2.0), strange("b", 3.0), strange("web", 9.0)], [("a", "b"), ("b", "a"), ("web", "a")]
     )
     assert first.why.endswith("; it and a, which is strange too, call each other")
@@ -103,10 +108,10 @@ def test_order_of_what_is_given_changes_nothing(
     suspects: list[Suspect], calls: list[tuple[str, str]], random: Random
 ) -> None:
     suspects = [replace(one, series=f"template/vm-1/{one.service}/error/{i}") for i, one in enumerate(suspects)]
-    once = rank(suspects, calls)
+    once = rank_services(suspects, calls)
     random.shuffle(suspects)
     random.shuffle(calls)
-    assert rank(suspects, calls) == once
+    assert rank_services(suspects, calls) == once
     assert sorted(cause.service for cause in once) == sorted({s.service for s in suspects})
 
 
@@ -171,12 +176,12 @@ def test_what_calls_lead_to_is_what_steps_lead_to(calls: list[tuple[int, int]]) 
     for caller, callee in calls:
         steps[caller, callee] = True
     wanted = np.linalg.matrix_power(steps.astype(int), 8) > 0
-    assert np.array_equal(reached(8, calls), wanted)
+    assert np.array_equal(find_reachable(8, calls), wanted)
 
 
 def test_a_long_chain_of_services_that_a_sender_makes_up_is_ranked_in_little_time() -> None:
     chain = [f"s{i:03}" for i in range(500)]
     began = time.process_time()
-    found = rank([strange(name, 2.0) for name in chain], pairwise(chain))
+    found = rank_services([strange(name, 2.0) for name in chain], pairwise(chain))
     assert time.process_time() - began < 0.1, "it took 0.21 s, twice in each window"
     assert (found[0].service, found[0].score) == ("s499", 1000.0)

@@ -38,7 +38,7 @@ class CandidateSeries:
     def begin(self) -> None:
         """All series become candidates anew."""
         self.table = ChangeCandidates()
-        self.table.open(np.arange(self.series))
+        self.table.add(np.arange(self.series))
 
     def rows_of(self, x: np.ndarray) -> CandidateRows:
         now, n = START + self.apart * self.row * 1.0, len(x)
@@ -86,7 +86,7 @@ def test_candidates_are_weighed_as_in_numpy(seed: int) -> None:
     """Each row begins with the same bits; what is found of it differs in the last bits of single precision at most."""
     rng, n, announced = np.random.default_rng(seed), 40, set()
     candidates, kind = ChangeCandidates(), np.arange(n) % 5
-    candidates.open(np.arange(n))
+    candidates.add(np.arange(n))
     for k in range(260):
         x = rng.normal(10, 1, n) + np.select([kind == 1, kind == 2, kind == 3], [8.0 * (k > 60), 0.2 * k, 0.0])
         x = np.where((kind == 3) & (k > 130), 10 + 6 * (x - 10), np.where(rng.random(n) < 0.01, 1e15, x))
@@ -95,12 +95,12 @@ def test_candidates_are_weighed_as_in_numpy(seed: int) -> None:
         watch.row = k
         worth, common = rng.uniform(0.1, 1, len(places)), rng.uniform(0, 0.02, len(places))
         rows = replace(watch.rows_of(x[places]), worth=worth, common=common)
-        table = candidates.take(places)
+        table = candidates.read(places)
         wanted = numpy_changes.step(table, rows, P)
         found = change_point.step(candidates, places, rows, P)
         for name, values in vars(wanted).items():
             np.testing.assert_allclose(getattr(found, name), values, rtol=1e-9, atol=1e-9, err_msg=name)
-        for name, values in candidates.take(places).items():
+        for name, values in candidates.read(places).items():
             np.testing.assert_allclose(values, table[name], rtol=3e-7, atol=1e-9, err_msg=name)
         announced |= {EXPLANATIONS[one] for one in found.what[found.announced].tolist()}
     assert announced == {"level", "spread"}
@@ -311,7 +311,7 @@ def test_dump_and_load_equal_one_pass_to_the_bit(seed: int, cut: int) -> None:
     x = np.concatenate([rng.normal(10, 1, (60, 3)), rng.normal(14, 1, (80, 3))])
     whole, parts, watch = ChangeCandidates(), ChangeCandidates(), CandidateSeries(3)
     for candidates in (whole, parts):
-        candidates.open(np.array([7, 2, 5]))
+        candidates.add(np.array([7, 2, 5]))
     for k, row in enumerate(x):
         watch.row = k
         if k == cut:
@@ -333,9 +333,9 @@ def test_a_series_is_judged_by_its_own_rows_alone() -> None:
 
 def test_candidates_follow_their_series_when_others_are_removed() -> None:
     candidates = ChangeCandidates()
-    candidates.open(np.array([1, 4, 6]))
+    candidates.add(np.array([1, 4, 6]))
     candidates.columns["anchor"][:] = [1.0, 4.0, 6.0]
-    candidates.open(np.array([5]))
+    candidates.add(np.array([5]))
     candidates.keep(np.array([True, True, False, False, False, True, True]))
     assert candidates.rows.tolist() == [1, 2, 3]
     assert candidates.columns["anchor"].tolist() == [1.0, 0.0, 6.0]

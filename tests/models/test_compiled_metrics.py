@@ -76,7 +76,7 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
             seen = s[col.SEEN].copy()
 
             found, known = np.empty((step.FOUND, n)), np.empty(n, np.int64)
-            size = step.begin(gauges, windows, owners, hot, rows, counters, given, now, HALF_LIFE, found, known)
+            size = step.find_values(gauges, windows, owners, hot, rows, counters, given, now, HALF_LIFE, found, known)
             known = known[:size]
             assert np.array_equal(known, np.flatnonzero(np.abs(x) < step.LARGEST))
             np.testing.assert_array_equal(found[step.VALUE], x)
@@ -88,12 +88,12 @@ def test_windows_of_metrics_are_found_and_learnt_as_in_numpy(seed: int) -> None:
             before = hot[0][0, rows].copy()
             same, answers = (x == before) & (hot[1][0, rows] > 0), model(rng, known, k)
             wanted = reference.judge(s, known, answers, (x, before, same, seen), now, HALF_LIVES)
-            step.judge(gauges, rows, known, answers, now, HALF_LIVES, LONGER, found)
+            step.join_repeats(gauges, rows, known, answers, now, HALF_LIVES, LONGER, found)
             alike(found[: step.APART], wanted[: step.APART])
             found[step.APART] = 1 + 5 * (rows % 3 == 0)
             not_learnt = rng.random(n) < 0.05
             persistent, strays = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
-            quiet = step.runs_above(gauges, rows, found, not_learnt, now, THRESHOLDS, persistent, strays)
+            quiet = step.count_runs_above(gauges, rows, found, not_learnt, now, THRESHOLDS, persistent, strays)
             their_persistent, their_strays = reference.runs_above(s, found, not_learnt, now, THRESHOLDS)
         assert np.array_equal(persistent, their_persistent)
         assert np.array_equal(strays, their_strays)
@@ -117,7 +117,7 @@ def test_a_run_above_the_threshold_has_nothing_of_the_run_that_the_end_of_an_epi
     found[[step.VALUE, step.TYPICAL, step.LOWER, step.UPPER], 0] = 3.0, 1.0, 0.0, 2.0
     persistent, strays = np.empty(1, dtype=bool), np.empty(1, dtype=bool)
     for k in range(1, 3):
-        step.runs_above(
+        step.count_runs_above(
             gauges, rows, found, np.zeros(1, dtype=bool), 1000 * SECONDS * k, THRESHOLDS, persistent, strays
         )
         assert not persistent[0]
@@ -149,7 +149,7 @@ def test_metrics_are_absent_whose_host_is_present_and_that_were_there_often_enou
     owners[0, :6] = [0, 0, 0, 1, 1, 0]
     gauges[col.HOST_WINDOW, :6] = [5, 9, 5, 5, 5, 8]
     gauges[col.PRESENT.start, :6] = [40, 40, 10, 40, 40, 30]
-    found = step.absent_metrics(gauges, np.array([9.0, 9.0]), owners, np.array([True, False]), 30.0, rows)
+    found = step.find_absent_metrics(gauges, np.array([9.0, 9.0]), owners, np.array([True, False]), 30.0, rows)
     assert rows[:found].tolist() == [0, 5]
 
 
@@ -181,5 +181,5 @@ def test_each_function_is_compiled_once() -> None:
         )
         detector.step(k * 10_000, Windows(*(column[chosen] if k < 4 else column for column in columns)))
         detector = ShardDetector.load(detector.dump(), DetectorParameters())
-    names = "learn_hosts", "begin", "judge", "runs_above", "learn_contexts", "absent_metrics"
+    names = "learn_hosts", "find_values", "join_repeats", "count_runs_above", "learn_contexts", "find_absent_metrics"
     assert {name: len(getattr(step, name).signatures) for name in names} == dict.fromkeys(names, 1)

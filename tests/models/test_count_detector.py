@@ -81,7 +81,9 @@ def test_in_long_windows_a_rate_must_last_as_many_of_them_to_be_adopted(seconds:
     events = run.play(logs.windows(70, times=10))
     assert opened(events) == SERIES
     adopted = [event for event in events if (event.status, event.kind) == ("update", "change")]
-    assert [event.window_end - event.start for event in adopted] == [1000 * p.lasting(p.persistence_minutes)] * 3
+    assert [event.window_end - event.start for event in adopted] == [
+        1000 * p.adoption_seconds(p.persistence_minutes)
+    ] * 3
     assert run.play(logs.windows(60, times=10)) == []
 
 

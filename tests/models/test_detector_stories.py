@@ -12,7 +12,7 @@ from support.machine_stories import CPU, LEVEL, Machine, after_an_hour, beside_a
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
-from models.detection.table_score import window
+from models.detection.table_score import one_point_window
 from models.records.records import EXPECTED, EpisodeEvent
 
 STORY = Callable[[int], dict[str, Row]]
@@ -315,7 +315,7 @@ def test_an_episode_has_no_score_of_the_one_before() -> None:
     levels = np.repeat([30.0, 90.0, 120.0], [3000, 180, 12]) + rng.normal(size=3192)
     detector, events, scores = ShardDetector(DetectorParameters(window_seconds=60)), [], []
     for k, level in enumerate(levels):
-        found, more = detector.step(60_000 * (k + 1), window(names, np.array([level])))
+        found, more = detector.step(60_000 * (k + 1), one_point_window(names, np.array([level])))
         events += more
         scores.append(float(found.score[0]))
     first, second = (event for event in events if event.status == "open")
@@ -482,6 +482,6 @@ def test_a_line_of_errors_now_and_then_is_not_reported() -> None:
     names = np.array([build(Series("gauge", f"h{i:03d}", metric="errors")) for i in range(hosts)], dtype=object)
     for t in range(hours * 360):
         lines = rng.poisson(1 / 2_880, hosts).astype(np.float64)
-        _, events = detector.step(1_700_006_400_000 + WINDOW * (t + 1), window(names, 0.1 * lines))
+        _, events = detector.step(1_700_006_400_000 + WINDOW * (t + 1), one_point_window(names, 0.1 * lines))
         opened += sum(n.status == "open" and n.series.startswith("gauge/") for n in events)
     assert opened <= promised * hours * hosts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from models.univariate.effective_sample import share_of_hours, weight_of_a_row
+from models.univariate.effective_sample import row_weight, share_between_hours
 from models.univariate.model import Univariate
 from models.univariate.parameters import UnivariateParameters
 from models.univariate.univariate_state import UnivariateState
@@ -24,13 +24,13 @@ def seen(x: np.ndarray, step: int = STEP) -> tuple[UnivariateState, np.ndarray]:
 
 def weights(x: np.ndarray) -> np.ndarray:
     state, rows = seen(x)
-    return weight_of_a_row(state.hot, rows, UnivariateParameters())
+    return row_weight(state.hot, rows, UnivariateParameters())
 
 
 def shares(x: np.ndarray) -> np.ndarray:
     """Of series with a row every five minutes."""
     state, rows = seen(x, 300_000)
-    return share_of_hours(state.hot, state.cold, rows)
+    return share_between_hours(state.hot, state.cold, rows)
 
 
 def noise(memory: float, rows: int = 2500, series: int = 20) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.stats import poisson
 from support.incident_stories import at, brief, episode_event, incidents_of, play
 
 from models.incidents.correlator import Correlator
-from models.incidents.fleet import Cluster, Onsets, clusters
+from models.incidents.fleet import Cluster, Onsets, find_clusters
 from models.incidents.parameters import CorrelationParameters
 from models.records.records import EpisodeEvent, Watched, total
 
@@ -402,7 +402,7 @@ def test_chance_brings_hosts_together_as_poisson_says() -> None:
 
 def test_clusters_are_cut_where_an_episode_begins_too_late() -> None:
     begun = [episode_event(f"gauge/{host}//load", w) for host, w in zip("abcdef", (0, 6, 12, 19, 25, 31), strict=True)]
-    found = clusters(begun, 60_000, 3)
+    found = find_clusters(begun, 60_000, 3)
     assert [(sorted(c.hosts), c.start) for c in found] == [(["a", "b", "c"], at(0)), (["d", "e", "f"], at(19))]
 
 

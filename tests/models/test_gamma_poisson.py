@@ -35,7 +35,7 @@ def negative_binomial(mean: float, shape: float) -> stats.rv_discrete:
 
 @given(st.integers(1, 200), st.floats(0.01, 100), st.floats(0.05, 100))
 def test_tail_is_that_of_the_mixture_with_a_burst(x: int, mean: float, shape: float) -> None:
-    nats, _ = poisson.too_many(np.array([float(x)]), np.array([mean]), np.array([shape]), 1e-3)
+    nats, _ = poisson.upper_tail_surprisal(np.array([float(x)]), np.array([mean]), np.array([shape]), 1e-3)
     regular = negative_binomial(mean, shape).sf(x - 1)
     burst = stats.geom(1 / (10 * mean + 11)).sf(x)
     assert nats[0] == pytest.approx(-math.log(0.999 * regular + 0.001 * burst), rel=1e-6)
@@ -43,7 +43,7 @@ def test_tail_is_that_of_the_mixture_with_a_burst(x: int, mean: float, shape: fl
 
 @given(st.integers(0, 50), st.floats(0.5, 100), st.floats(0.5, 100))
 def test_lower_tail_is_that_of_scipy(x: int, mean: float, shape: float) -> None:
-    ours = poisson.too_few(np.array([float(x)]), np.array([mean]), np.array([shape]))[0]
+    ours = poisson.lower_tail_surprisal(np.array([float(x)]), np.array([mean]), np.array([shape]))[0]
     assert ours == pytest.approx(-negative_binomial(mean, shape).logcdf(x), rel=1e-6, abs=1e-9)
 
 
@@ -123,7 +123,7 @@ def test_a_cron_that_logs_every_minute_is_not_silent_in_between() -> None:
 def test_a_series_without_lines_so_far_is_as_one_that_was_fed_zeros() -> None:
     s, lines = fresh(2), np.random.default_rng(5).poisson(6, 1500).astype(float)
     feed(s, np.stack([lines, np.zeros(1500)], axis=1), P)
-    for column, value in poisson.without_lines(s[:, 0], P).items():
+    for column, value in poisson.state_without_lines(s[:, 0], P).items():
         assert value == pytest.approx(s[poisson.COLUMNS.index(column), 1], rel=0.01), column
 
 

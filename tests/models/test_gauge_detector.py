@@ -19,8 +19,8 @@ HALF_LIVES = 21_600.0, 604_800.0  # of the run lengths, and of the longest run, 
 @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def repeats(s: np.ndarray, x: float, same: bool, warming: bool, seconds: float) -> float:
     """The surprise of the run of the first series of a table, which is learnt."""
-    left = step.left_after(seconds, HALF_LIVES[0]), step.left_after(seconds, HALF_LIVES[1])
-    surprise: float = step.repeats(s, 0, x, same, warming, seconds, left, LONGER)
+    left = step.share_left(seconds, HALF_LIVES[0]), step.share_left(seconds, HALF_LIVES[1])
+    surprise: float = step.score_repeats(s, 0, x, same, warming, seconds, left, LONGER)
     return surprise
 
 

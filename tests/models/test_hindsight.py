@@ -12,7 +12,7 @@ from support.fleet_story import START, WINDOW, DetectorRun
 from support.rule_stories import VOID, Appended, keyed, played, rule, run, same
 
 from models.detection.detector import ShardDetector
-from models.rules.hindsight import known_beforehand
+from models.rules.hindsight import rules_known_beforehand
 from models.rules.rule import Rule
 from models.rules.rule_log import Placed
 
@@ -30,7 +30,7 @@ def placed(appended: Appended) -> list[Placed]:
 
 def corrected(rows: STORY, appended: Appended, *pinned: Rule) -> DetectorRun:
     """A run over the same log that knows all its rules beforehand."""
-    rules = known_beforehand(pinned, placed(appended), WINDOW)
+    rules = rules_known_beforehand(pinned, placed(appended), WINDOW)
     parameters = dataclasses.replace(QUICK, rules=rules, rules_from=10**9)
     return played(rows, appended, DetectorRun(ShardDetector(parameters)))
 
@@ -80,8 +80,10 @@ def test_records_that_do_not_look_back_change_nothing_in_hindsight() -> None:
 
 def test_an_end_may_look_back_as_well() -> None:
     records: Appended = {10: [rule(mute=True)], 50: [rule(removed=True, since=when(30))]}
-    assert known_beforehand((), placed(records), WINDOW) == (Rule(name="a", mute=True, since=when(10), until=when(30)),)
-    born = known_beforehand((Rule(name="a", mute=True), Rule(mute=True)), placed({50: records[50]}), WINDOW)
+    assert rules_known_beforehand((), placed(records), WINDOW) == (
+        Rule(name="a", mute=True, since=when(10), until=when(30)),
+    )
+    born = rules_known_beforehand((Rule(name="a", mute=True), Rule(mute=True)), placed({50: records[50]}), WINDOW)
     assert born == (Rule(name="a", mute=True, until=when(30)), Rule(mute=True))
 
 
@@ -93,7 +95,7 @@ def test_the_later_record_counts_from_when_it_is_true() -> None:
         65: [rule("none", mute="yes"), rule("b", mute=True, until=when(70))],
     }
     refused: list[int] = []
-    found = known_beforehand((), placed(records), WINDOW, lambda offset, reason: refused.append(offset))
+    found = rules_known_beforehand((), placed(records), WINDOW, lambda offset, reason: refused.append(offset))
     assert found == (
         Rule(name="a", mute=True, since=when(10), until=when(20)),
         Rule(name="a", host="h-2", mute=True, since=when(20), until=when(40)),
@@ -105,4 +107,4 @@ def test_the_later_record_counts_from_when_it_is_true() -> None:
 @pytest.mark.parametrize(("reset", "kept"), [(30, True), (5, True), (60, False)])
 def test_a_reset_counts_where_its_rule_was_not_replaced_before(reset: int, kept: bool) -> None:
     records: Appended = {10: [rule(reset=when(reset))], 50: [rule(removed=True)]}
-    assert known_beforehand((), placed(records), WINDOW) == ((Rule(name="a", reset=when(reset)),) if kept else ())
+    assert rules_known_beforehand((), placed(records), WINDOW) == ((Rule(name="a", reset=when(reset)),) if kept else ())

@@ -554,18 +554,18 @@ def test_every_incident_is_opened_once_first_and_closed_once_last(story: list[Ep
 
 def test_what_an_incident_has_forgotten_is_counted_once_after_another_one_has_taken_it_in() -> None:
     few, (one, other) = CorrelationParameters(max_members=1), (OpenIncident(name, at(1), at(1), at(1)) for name in "ab")
-    other.take_in([episode_event(CPU, 1), episode_event(DISK, 1, evidence=20.0)], few)
+    other.add_events([episode_event(CPU, 1), episode_event(DISK, 1, evidence=20.0)], few)
     other.forget(few)
-    one.take_in_all(other, few)
-    one.take_in([episode_event(DISK, 3, "update", start=1)], few)
+    one.merge(other, few)
+    one.add_events([episode_event(DISK, 3, "update", start=1)], few)
     assert one.novelties == 2
 
 
 def test_an_incident_from_which_episodes_moved_is_about_the_services_of_those_that_stay() -> None:
     incident = OpenIncident("a", at(1), at(1), at(1))
     moves, stays = episode_event("gauge/a/web/latency", 1), episode_event("gauge/b/db/queue", 1)
-    incident.take_in([moves, stays], CorrelationParameters())
-    incident.release([moves.id])
+    incident.add_events([moves, stays], CorrelationParameters())
+    incident.release_members([moves.id])
     assert (incident.hosts, incident.services) == ({"b"}, {"db"})
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.numpy_metrics import in_widths_of_many, two_farthest_of_many
 
-from models.stats.interval_distance import BORDER, LARGEST, in_widths, two_farthest
+from models.stats.interval_distance import BORDER, LARGEST, distance_in_widths, two_farthest
 
 
 def distance(*numbers: float) -> float:
@@ -50,7 +50,7 @@ NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, -
 def test_one_value_has_the_distance_that_it_has_among_many_to_the_bit(numbers: tuple[float, ...]) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         many = np.float64(distance(*numbers))
-    assert np.float64(in_widths(*numbers)).tobytes() == many.tobytes() or math.isnan(many)
+    assert np.float64(distance_in_widths(*numbers)).tobytes() == many.tobytes() or math.isnan(many)
     for farthest, second in ((0.0, 0.0), (3.0, 1.0), (LARGEST, LARGEST)):
         found = two_farthest(farthest, second, float(many))
         assert found == tuple(

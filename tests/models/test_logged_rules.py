@@ -18,7 +18,7 @@ from models.detection.detector import ShardDetector
 from models.records.records import RuleRecord
 from models.records.schema import fields_of
 from models.rules.rule import Rule
-from models.rules.rule_log import KEYS, MOST_A_WINDOW, MOST_RULES, RuleLog, record_text, taken
+from models.rules.rule_log import KEYS, MOST_A_WINDOW, MOST_RULES, RuleLog, record_text, take_all
 
 FAULT = {range(60, 75): {CPU: 40.0}}
 
@@ -264,7 +264,7 @@ def test_what_is_in_effect_follows_from_the_last_record_under_each_name() -> Non
         for pinned in ((), born):
             whole, compacted = RuleLog(pinned), RuleLog(pinned)
             for log, records in ((whole, written), (compacted, left)):
-                deque(taken(log, records, WINDOW), maxlen=0)
+                deque(take_all(log, records, WINDOW), maxlen=0)
                 log.forget(START + 50 * WINDOW)
             assert [one.name for one in whole.rules()] == [one.name for one in compacted.rules()]
             assert {name: one.rule for name, one in whole.known.items()} == {

@@ -31,7 +31,7 @@ def test_set_up_makes_machine_code_of_every_function_that_is_kept_on_disk() -> N
     found = [line.split() for line in printed.splitlines()]
     assert {f"{module}.{name}" for module, name, _, _ in found} >= {
         "models.univariate.compiled_step.step",
-        "models.templates.matcher.template",
+        "models.templates.matcher.apply_masks",
     }
     assert [line for line in found if line[2:] != ["1", "0"]] == []
 
@@ -39,6 +39,6 @@ def test_set_up_makes_machine_code_of_every_function_that_is_kept_on_disk() -> N
 def test_machine_code_is_there_for_every_line_and_table() -> None:
     for line in ("", "a", "\u2028", "\U0001f600 12", "\ud800", "a" * 5000):
         extraction.template_of(line)
-        extraction.collapsed(line)
-    assert extraction.masked(["ab"], [("a", "b")]) == ["bb"]
-    assert len(matcher.template.signatures) == 1  # type: ignore[attr-defined]
+        extraction.collapse_parameters(line)
+    assert extraction.mask_messages(["ab"], [("a", "b")]) == ["bb"]
+    assert len(matcher.apply_masks.signatures) == 1  # type: ignore[attr-defined]

@@ -65,7 +65,7 @@ def test_a_tail_is_the_sum_of_its_probabilities(n: int, share: float, strength: 
     exact = np.where(x >= n * share, np.cumsum(pmf[::-1])[::-1], np.cumsum(pmf))
     tail = (exact < 1e-2) & (exact > 1e-13)
     assert tail.any() or n * share < 3
-    found = np.exp(-template_mixture.strangeness(x, *same))
+    found = np.exp(-template_mixture.share_surprisal(x, *same))
     factor = 1.5 if share * strength >= 1 else 2.5  # a power law's is harder to close
     assert np.all(found[tail] < factor * exact[tail])
     assert np.all(found[tail] > exact[tail] / factor)
@@ -76,7 +76,7 @@ def test_a_tail_is_what_simulation_says() -> None:
     theta = rng.beta(0.02 * 150, 0.98 * 150, 400_000)
     x = rng.binomial(200, theta)
     for many in (11, 15, 19):
-        found = float(np.exp(-template_mixture.tail(*one(many, 200, 3, 147)))[0])
+        found = float(np.exp(-template_mixture.upper_tail_surprisal(*one(many, 200, 3, 147)))[0])
         assert found == pytest.approx((x >= many).mean(), rel=0.15)
 
 

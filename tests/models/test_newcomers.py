@@ -242,9 +242,9 @@ def test_a_third_of_the_time_and_thirty_windows_are_needed(
     state.hosts.add("old", first=START)
     state.hosts.add("born", first=START + 60_000 * 40)
     state.gauges.add("gauge/born/web/m", (1, 0))
-    state.peers.places(np.array([0]))
+    state.peers.find_or_add(np.array([0]))
     p = DetectorParameters(window_seconds=seconds, warm_up_minutes=minutes)
-    found = Newcomers(state, p).needed(minutes)
+    found = Newcomers(state, p).needed_minutes(minutes)
     assert (None if found is None else found.tolist()) == (None if needed is None else [minutes, needed])
 
 

@@ -205,8 +205,8 @@ def test_what_is_no_matter_of_the_value_is_no_return(part: str) -> None:
     assert not returns.changes
     returns.learn([change], at(31))
     back = level(100, 425.0, low=False)
-    assert returns.has(back)
-    assert not returns.has(replace(back, part=part))
+    assert returns.is_return(back)
+    assert not returns.is_return(replace(back, part=part))
 
 
 def test_a_change_within_what_was_expected_is_not_remembered() -> None:
@@ -221,8 +221,8 @@ def test_a_change_within_what_was_expected_is_not_remembered() -> None:
 def test_nearer_to_where_it_is_than_to_where_it_was_is_no_return() -> None:
     returns = Returns()
     returns.learn([adopted(1, 470.0)[1]], at(31))
-    assert returns.has(level(100, 440.0, low=False))
-    assert not returns.has(level(100, 459.0, low=False))
+    assert returns.is_return(level(100, 440.0, low=False))
+    assert not returns.is_return(level(100, 459.0, low=False))
 
 
 @pytest.mark.parametrize("wait", [1, 6, 7, 20])

@@ -38,6 +38,6 @@ def test_the_threshold_of_metrics_is_a_probability_of_an_hour() -> None:
 
 
 def test_a_new_normal_takes_as_many_windows_where_they_are_long() -> None:
-    assert DetectorParameters().lasting(10) == 600
-    assert DetectorParameters(window_seconds=5).lasting(10) == 600
-    assert DetectorParameters(window_seconds=300).lasting(10) == 60 * 300
+    assert DetectorParameters().adoption_seconds(10) == 600
+    assert DetectorParameters(window_seconds=5).adoption_seconds(10) == 600
+    assert DetectorParameters(window_seconds=300).adoption_seconds(10) == 60 * 300

@@ -12,7 +12,7 @@ from support import masks_of_re
 from support.examples import examples
 
 from models.templates import pattern_tree
-from models.templates.extraction import masked
+from models.templates.extraction import mask_messages
 from models.templates.pattern_program import table_of
 
 # Patterns of a few characters, so that texts of the same ones match often.
@@ -54,7 +54,7 @@ def test_a_table_replaces_what_regular_expressions_replace(
 ) -> None:
     masks = [(f"(?:{pattern}){first}" if last else f"{first}(?:{pattern})", "<ab>") for first, pattern, last in given]
     compiled = masks_of_re.compiled(masks)
-    assert masked(texts, masks) == [masks_of_re.applied(text, compiled) for text in texts]
+    assert mask_messages(texts, masks) == [masks_of_re.applied(text, compiled) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_table_replaces_what_regular_expressions_replace(
 @examples(50, derandomize=True, database=None)
 def test_a_replacement_may_begin_with_what_was_captured(pattern: str, token: str, texts: list[str]) -> None:
     compiled = masks_of_re.compiled([(pattern, token)])
-    assert masked(texts, [(pattern, token)]) == [masks_of_re.applied(text, compiled) for text in texts]
+    assert mask_messages(texts, [(pattern, token)]) == [masks_of_re.applied(text, compiled) for text in texts]
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_a_host_that_stays_different_is_a_change_and_then_normal() -> None:
     found = [event for event in reported(values) if event.host == "vm-007"]
     assert [event.kind for event in found if event.status == "close"] == ["change"]
     assert found[-1].status == "close"
-    assert found[-1].window_end - found[0].start == 1000 * P.lasting(P.patience_minutes) + WINDOW
+    assert found[-1].window_end - found[0].start == 1000 * P.adoption_seconds(P.patience_minutes) + WINDOW
 
 
 def test_rows_of_a_muted_or_ignored_direction_are_not_reported() -> None:

@@ -38,10 +38,10 @@ def test_a_value_is_held_against_its_interval() -> None:
 
 @given(st.lists(st.floats(-1e16, 1e16), min_size=2, max_size=4))
 def test_numbers_are_shown_on_the_side_of_others_on_which_they_are(values: list[float]) -> None:
-    seen = [wording.as_shown(text) for text in wording.apart(*values)]
+    seen = [wording.as_shown(text) for text in wording.distinguishable(*values)]
     for value, shown in zip(values[1:], seen[1:], strict=True):
         near = abs(value - values[0]) <= 1e-8 * max(abs(value), abs(values[0]), 1.0)
-        assert near or wording.order(values[0], value) == wording.order(seen[0], shown)
+        assert near or wording.compare_shown(values[0], value) == wording.compare_shown(seen[0], shown)
 
 
 @pytest.mark.parametrize(

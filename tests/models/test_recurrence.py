@@ -14,7 +14,7 @@ from models.core.parameters import DetectorParameters
 from models.core.store import read_part
 from models.detection.episodes import MOST_UPDATES, Episode, Episodes
 from models.detection.recurrence import COLUMNS, Recurrence, Recurrences
-from models.detection.shard_state import columns_part
+from models.detection.shard_state import write_columns
 from models.detection.table_score import TableScorer
 from models.incidents.correlator import Correlator
 from models.incidents.parameters import CorrelationParameters
@@ -31,8 +31,8 @@ def begun(hours: Floats) -> list[bool]:
     """Whether each episode that begins after so many hours recurs; each lasts for ten minutes and has 12 nats."""
     known, found = Recurrence(), []
     for at in (BEGIN + hours * HOUR).astype(np.int64).tolist():
-        found.append(known.begins(at, at + MINUTE))
-        known.ends(at, 600.0, 12.0)
+        found.append(known.note_begin(at, at + MINUTE))
+        known.note_end(at, 600.0, 12.0)
     return found
 
 
@@ -159,7 +159,7 @@ def test_a_level_that_is_adopted_does_not_recur_and_a_silence_that_is_given_up_a
 def test_what_is_known_of_recurrences_survives_a_restart_to_the_bit() -> None:
     before = episodes_of(NIGHTS[:6]).recurrences
     for known in (before, Recurrences()):
-        after = Recurrences.load(read_part(columns_part(COLUMNS, known.rows()))[0])
+        after = Recurrences.load(read_part(write_columns(COLUMNS, known.rows()))[0])
         assert after.known == known.known and not after.changed
 
 
@@ -199,7 +199,7 @@ def test_what_comes_often_on_series_that_differ_in_labels_recurs(hours: list[flo
     ):
         known = of_ports(hours)
         assert known.begin(replace(episode(at), series=series), at + MINUTE).recurs == expected
-        again = Episodes((), Recurrences.load(read_part(columns_part(COLUMNS, of_ports(hours).recurrences.rows()))[0]))
+        again = Episodes((), Recurrences.load(read_part(write_columns(COLUMNS, of_ports(hours).recurrences.rows()))[0]))
         assert again.begin(replace(episode(at), series=series), at + MINUTE).recurs == expected
         assert again.recurrences.rows() == known.recurrences.rows()
 

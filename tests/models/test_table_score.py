@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.core.parameters import DetectorParameters
-from models.detection.table_score import RowAnswer, TableScorer, rising
+from models.detection.table_score import RowAnswer, TableScorer, make_increasing
 
 BEGIN, STEP = 1_700_006_400_000, 300_000
 
@@ -114,11 +114,11 @@ def test_a_host_s_values_are_those_of_its_top_metric_in_the_row_whose_score_is_h
 
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=60))
 def test_rising_times_are_kept_and_others_made_to_rise(times: list[int]) -> None:
-    found = rising(np.array(times, dtype=np.float64))
+    found = make_increasing(np.array(times, dtype=np.float64))
     assert (np.diff(found) >= 1).all()
     assert (found >= np.array(times)).all()
     ordered = np.array(sorted(set(times)), dtype=np.float64)
-    assert np.array_equal(rising(ordered), ordered)
+    assert np.array_equal(make_increasing(ordered), ordered)
 
 
 @pytest.mark.parametrize("metrics", [1, 38])

@@ -22,7 +22,7 @@ from models.detection.template_merging import MOST_REMEMBERED
 from models.records.records import EpisodeEvent, episode_id
 from models.templates import merging
 from models.templates.extraction import template_id
-from models.templates.merging import MOST_ALIKE, MOST_PATTERNS, MOST_TOKENS, TemplateMerger, merged
+from models.templates.merging import MOST_ALIKE, MOST_PATTERNS, MOST_TOKENS, TemplateMerger, merge_templates
 
 WORDS = (
     "orders",
@@ -55,57 +55,59 @@ def test_the_example_of_the_docstring() -> None:
 
 @pytest.mark.parametrize("count", [4, 5])
 def test_five_plain_words_in_one_place_are_a_parameter(count: int) -> None:
-    found = merged([f"queue {word} is full" for word in WORDS[:count]])
+    found = merge_templates([f"queue {word} is full" for word in WORDS[:count]])
     assert len(set(found)) == (1 if count == 5 else 4)
 
 
 @pytest.mark.parametrize("words", [("eu-west", "eu-north", "us-east"), ("camelCase", "otherName", "thirdOne")])
 def test_three_words_with_a_sign_of_a_name_are_a_parameter(words: Sequence[str]) -> None:
-    assert set(merged([f"region {word} is full" for word in words])) == {"region <*> is full"}
-    assert len(set(merged([f"region {word} is full" for word in words[:2]]))) == 2
+    assert set(merge_templates([f"region {word} is full" for word in words])) == {"region <*> is full"}
+    assert len(set(merge_templates([f"region {word} is full" for word in words[:2]]))) == 2
 
 
 def test_the_first_word_needs_twice_as_many() -> None:
-    assert len(set(merged([f"{word} is full now" for word in WORDS[:9]]))) == 9
-    assert set(merged([f"{word} is full now" for word in WORDS[:10]])) == {"<*> is full now"}
+    assert len(set(merge_templates([f"{word} is full now" for word in WORDS[:9]]))) == 9
+    assert set(merge_templates([f"{word} is full now" for word in WORDS[:10]])) == {"<*> is full now"}
 
 
 def test_a_word_where_a_known_template_has_a_parameter_is_that_parameter() -> None:
-    assert set(merged([MERGED, "queue orders is full"])) == {MERGED}
+    assert set(merge_templates([MERGED, "queue orders is full"])) == {MERGED}
 
 
 def test_a_word_that_came_before_its_parameter_is_that_parameter() -> None:
     referrer = ["page read (from: None)", "page read (from: <*>)", "page read (from: home)"]
-    assert set(merged(referrer)) == {"page read (from: <*>)"}
-    assert merged(list(reversed(referrer))) == merged(referrer)
+    assert set(merge_templates(referrer)) == {"page read (from: <*>)"}
+    assert merge_templates(list(reversed(referrer))) == merge_templates(referrer)
 
 
 def test_a_first_word_needs_more_of_its_line_to_be_the_parameter_that_comes_later() -> None:
-    assert len(set(merged(["cron startup succeeded", "<*> startup succeeded"]))) == 2
-    assert set(merged(["cron startup has succeeded", "<*> startup has succeeded"])) == {"<*> startup has succeeded"}
+    assert len(set(merge_templates(["cron startup succeeded", "<*> startup succeeded"]))) == 2
+    assert set(merge_templates(["cron startup has succeeded", "<*> startup has succeeded"])) == {
+        "<*> startup has succeeded"
+    }
 
 
 def test_templates_with_too_few_equal_words_are_never_merged() -> None:
-    assert len(set(merged([f"queue {word}" for word in WORDS]))) == len(WORDS)
+    assert len(set(merge_templates([f"queue {word}" for word in WORDS]))) == len(WORDS)
 
 
 def test_several_places_become_parameters_one_after_the_other() -> None:
     lines = [f"user {a} reads topic {b} again" for a in WORDS[:6] for b in WORDS[6:]]
-    assert set(merged(lines)) == {"user <*> reads topic <*> again"}
+    assert set(merge_templates(lines)) == {"user <*> reads topic <*> again"}
 
 
 def test_several_places_may_become_parameters_at_once() -> None:
     apart = [f"moved {a} on to {b} as asked" for a, b in zip(WORDS[:6], WORDS[6:], strict=True)]
-    assert set(merged(apart)) == {"moved <*> on to <*> as asked"}
-    assert len(set(merged(apart[:4]))) == 4
+    assert set(merge_templates(apart)) == {"moved <*> on to <*> as asked"}
+    assert len(set(merge_templates(apart[:4]))) == 4
     few = [f"moved {a} on to {b} as asked" for a, b in zip(WORDS[:6], 3 * WORDS[:2], strict=True)]
-    assert len(set(merged(few))) == 6
+    assert len(set(merge_templates(few))) == 6
 
 
 def test_lists_of_known_lengths_are_one_template() -> None:
     names = [f"n-{i}" for i in range(4)]
     one, two = [f"nodes are up: {a}" for a in names], [f"nodes are up: {a}, {b}" for a in names for b in names]
-    assert set(merged([*one, *two])) == {"nodes are up: <*>"}
+    assert set(merge_templates([*one, *two])) == {"nodes are up: <*>"}
 
 
 PARTLY_MASKED = [
@@ -119,17 +121,17 @@ PARTLY_MASKED = [
 
 @pytest.mark.parametrize(("wide", "narrow"), PARTLY_MASKED)
 def test_all_that_stands_where_a_known_template_has_a_place_is_that_parameter(wide: str, narrow: str) -> None:
-    assert merged([wide, narrow]) == [wide, wide]
-    assert merged([narrow, wide]) == [wide, wide]
+    assert merge_templates([wide, narrow]) == [wide, wide]
+    assert merge_templates([narrow, wide]) == [wide, wide]
 
 
 def test_one_word_stands_where_several_have_become_one_place() -> None:
     names = [f"{a} {b}" for a, b in zip(WORDS[:6], WORDS[6:], strict=True)]
     lines = [f"report is mailed to {name}" for name in names]
-    assert set(merged([*lines, "report is mailed to ann", "report is mailed to o'brien"])) == {
+    assert set(merge_templates([*lines, "report is mailed to ann", "report is mailed to o'brien"])) == {
         "report is mailed to <*>"
     }
-    assert set(merged(["report is mailed to ann", *lines])) == {"report is mailed to <*>"}
+    assert set(merge_templates(["report is mailed to ann", *lines])) == {"report is mailed to <*>"}
 
 
 APART = [
@@ -143,13 +145,13 @@ APART = [
 
 @pytest.mark.parametrize("templates", APART)
 def test_what_only_looks_like_the_value_of_a_place_stays_apart(templates: tuple[str, str]) -> None:
-    assert merged(templates) == list(templates)
-    assert merged(templates[::-1]) == list(templates[::-1])
+    assert merge_templates(templates) == list(templates)
+    assert merge_templates(templates[::-1]) == list(templates[::-1])
 
 
 def test_a_first_value_needs_more_of_its_line_to_be_the_parameter_that_comes_later() -> None:
-    assert len(set(merged(["rpc:statd startup succeeded", "<*> startup succeeded"]))) == 2
-    assert set(merged(["rpc:statd startup has succeeded", "<*> startup has succeeded"])) == {
+    assert len(set(merge_templates(["rpc:statd startup succeeded", "<*> startup succeeded"]))) == 2
+    assert set(merge_templates(["rpc:statd startup has succeeded", "<*> startup has succeeded"])) == {
         "<*> startup has succeeded"
     }
 
@@ -407,7 +409,7 @@ def test_templates_of_one_service_are_merged_in_the_chain_as_kappa_templates_mer
     choice.shuffle(texts)
     run = DetectorRun(ShardDetector(QUICK))
     run.play([lines({text: 1}) for text in texts])
-    assert known(run) == {row_of(text) for text in merged(texts)}
+    assert known(run) == {row_of(text) for text in merge_templates(texts)}
 
 
 def burst(words: Sequence[str], count: int, of: str, lines_of_it: int) -> list[dict[str, Row]]:

@@ -332,11 +332,11 @@ def test_an_adopted_level_is_normal_at_once(before: float, after: float) -> None
     x = before * rng.normal(1, 0.02, (2 * ROWS_A_DAY, 2))
     y = after * rng.normal(1, 0.02, (ROWS_A_DAY // 2, 2))
     score_rows(u, x)
-    u.adopt(0, after)
+    u.adopt_level(0, after)
     adopted, held = column(score_rows(u, y, first=len(x)), "base").T
     assert adopted[1:12].max() < held[:12].max() - 4  # the first row is the step itself
-    assert u.expects(0)["typical"] == pytest.approx(after, rel=0.02)
-    assert abs(u.expects(1)["typical"] - before) < 0.1 * abs(after - before)
+    assert u.expected_next(0)["typical"] == pytest.approx(after, rel=0.02)
+    assert abs(u.expected_next(1)["typical"] - before) < 0.1 * abs(after - before)
 
 
 def test_an_extreme_step_counts_whatever_came_before_unless_steps_recur() -> None:
@@ -362,12 +362,12 @@ def test_a_level_that_nobody_has_called_healthy_is_usual_at_once_and_healthy_aft
     rng, u = np.random.default_rng(15), model(2)
     x, y = (np.repeat(rng.normal(at, 1, (days * ROWS_A_DAY, 1)), 2, axis=1) for at, days in ((50, 8), (80, 5)))
     score_rows(u, x)
-    u.adopt(0, 80.0, healthy=False)
-    u.adopt(1, 80.0, healthy=True)
+    u.adopt_level(0, 80.0, healthy=False)
+    u.adopt_level(1, 80.0, healthy=True)
     answers = score_rows(u, y, first=len(x))
     base, robust = column(answers, "base"), column(answers, "health")
     assert base[:12, 0] == pytest.approx(base[:12, 1], abs=0.5)
-    assert u.expects(0)["typical"] == pytest.approx(80, abs=1)
+    assert u.expected_next(0)["typical"] == pytest.approx(80, abs=1)
     assert robust[: ROWS_A_DAY // 4, 0].min() > 4 > robust[: ROWS_A_DAY // 4, 1].mean()
     assert robust[-12:, 0].mean() < 3
 
@@ -380,7 +380,7 @@ def test_an_old_series_keeps_how_it_spreads_when_a_level_is_adopted() -> None:
         u = model(1)
         score_rows(u, rng.normal(6, 0.2, (int(days * ROWS_A_DAY), 1)))
         weight, spread = u.state.hot["weight"][0, 0], u.state.describe_state(0)["ever"]["step"]["spread"]
-        u.adopt(0, level)
+        u.adopt_level(0, level)
         assert (u.state.hot["weight"][0, 0] == weight) == kept
         assert (u.state.describe_state(0)["ever"]["step"]["spread"] < 2.2 * spread) == kept
 
@@ -395,14 +395,14 @@ def test_a_level_that_a_young_series_adopts_is_not_that_of_other_hours() -> None
             return float(u.state.cold["first_value"][0, 0] + u.state.cold["rhythm"][hour, 0])
 
         before = level_at(9)
-        u.adopt(0, 80.0)
+        u.adopt_level(0, 80.0)
         assert level_at(9) - before == pytest.approx(moves, abs=1)
 
 
 def test_a_level_that_is_adopted_is_the_unit_of_the_log_level_at_once() -> None:
     u = model(1)
     score_rows(u, np.full((5 * ROWS_A_DAY, 1), 100.0))
-    u.adopt(0, 40.0)
+    u.adopt_level(0, 40.0)
     assert u.state.hot["long_size"][0, 0] / u.state.hot["long_weight"][0, 0] == pytest.approx(40, rel=1e-3)
     answers = score_rows(u, np.full((5 * ROWS_A_DAY, 1), 40.0), first=5 * ROWS_A_DAY)
     assert column(answers, "surprise")[:, FEATURES.index("log level")].max() < 0.5
@@ -412,7 +412,7 @@ def test_means_that_remember_an_outlier_are_settled() -> None:
     u, x = model(2), stories(16)["noise"][:, None].repeat(2, axis=1)
     x[-3] += 300
     score_rows(u, x[:-2])
-    u.settle(0)
+    u.reset_recent(0)
     settled, left = score_rows(u, x[-2:-1], first=len(x) - 2)[0].rarity[FEATURES.index("fast mean")]
     assert settled < left - 1
 

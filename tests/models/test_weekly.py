@@ -88,8 +88,8 @@ def test_the_share_is_what_the_weeks_before_explain() -> None:
 
 def test_an_offset_is_a_line_between_the_middles_of_slots() -> None:
     state = UnivariateState(1)
-    state.cold["week"][:, 0] = weekly.halves(np.zeros(weekly.SLOTS))
-    state.cold["week"][1:3, 0] = weekly.halves(np.array([8.0, 16.0]))
+    state.cold["week"][:, 0] = weekly.to_halves(np.zeros(weekly.SLOTS))
+    state.cold["week"][1:3, 0] = weekly.to_halves(np.array([8.0, 16.0]))
     state.cold["week_fit"][:, 0] = [1.0, 0.0, 100.0]
     hours = np.arange(4, 18)
     found = weekly.offsets(state.cold, np.zeros(len(hours), np.int64), hours + 168 * 1000)
@@ -113,9 +113,9 @@ def test_numbers_are_kept_to_eight_bits() -> None:
     values = np.concatenate(
         [np.random.default_rng(5).normal(size=100) * 10.0 ** np.arange(-30, 30, 0.6), [0.0, np.nan]]
     )
-    kept = weekly.singles(weekly.halves(values))
+    kept = weekly.from_halves(weekly.to_halves(values))
     np.testing.assert_allclose(kept, values, rtol=2**-8)
-    assert weekly.singles(np.array([weekly.UNSEEN], np.uint16)) != 0  # not a number
+    assert weekly.from_halves(np.array([weekly.UNSEEN], np.uint16)) != 0  # not a number
 
 
 def test_a_state_that_was_loaded_goes_on_to_the_bit() -> None:

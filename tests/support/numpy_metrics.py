@@ -106,7 +106,7 @@ def judge(
 
 
 def in_widths_of_many(value: Floats, typical: Floats, lower: Floats, upper: Floats) -> Floats:
-    """As `interval_distance.in_widths`, of each value, `(n,)`."""
+    """As `interval_distance.distance_in_widths`, of each value, `(n,)`."""
     away = value - typical
     width = np.where(away > 0, upper - typical, typical - lower)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -84,7 +84,7 @@ class FoundPattern:
     def applied(self, text: str) -> None:
         """Apply the pattern to a text as the source does, in Python."""
         if self.mask is not None:
-            matcher.template(table_of_mask(self.mask), np.frombuffer(text.encode("utf-32-le"), np.uint32))
+            matcher.apply_masks(table_of_mask(self.mask), np.frombuffer(text.encode("utf-32-le"), np.uint32))
             return
         found = getattr(self.python, self.how)(text)
         if self.how == "finditer":

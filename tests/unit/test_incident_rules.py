@@ -53,7 +53,7 @@ def test_a_mute_is_of_what_is_strange_on_its_hosts_with_any_labels_and_of_nothin
         "host/web-1",
     ]
     assert not any(map(muted, others))
-    assert all(rule.does == {"mute": True} for rule in found)
+    assert all(rule.given_effects == {"mute": True} for rule in found)
     assert len(found) == 2
 
 

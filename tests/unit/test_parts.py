@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from models.core.parameters import DetectorParameters
-from models.core.store import numbers_of, numbers_part, read_part
+from models.core.store import read_numbers, read_part, write_numbers
 from models.core.windows import Windows
 from models.detection.detector import ShardDetector
 from pipelines.state.state_packing import NOW, pack_parts, unpack_parts
@@ -39,7 +39,7 @@ def test_numbers_of_any_type_and_size_are_read_as_they_were_written(n: int) -> N
     kinds = {"u1": 1, "u2": 3, "f2": 4, "f4": 1, "u4": 2, "f8": 5, "i4": 1}
     columns = {kind: rng.integers(0, 256, (size, n, np.dtype(kind).itemsize), np.uint8) for kind, size in kinds.items()}
     numbers = {kind: data.view(kind)[..., 0] for kind, data in columns.items()} | {"flat": np.arange(float(n))}
-    found = numbers_of(*read_part(numbers_part(numbers)))
+    found = read_numbers(*read_part(write_numbers(numbers)))
     assert list(found) == list(numbers)
     for name, read in found.items():
         assert (read.dtype, read.tobytes()) == (numbers[name].dtype, numbers[name].tobytes())
@@ -48,7 +48,7 @@ def test_numbers_of_any_type_and_size_are_read_as_they_were_written(n: int) -> N
 
 def test_bytes_that_are_alike_lie_side_by_side() -> None:
     values = 1000 + np.random.default_rng(1).standard_normal(10_000)
-    packed = len(pa.compress(numbers_part({"x": values}), "lz4"))
+    packed = len(pa.compress(write_numbers({"x": values}), "lz4"))
     assert packed < 0.9 * len(pa.compress(values.tobytes(), "lz4"))
 
 

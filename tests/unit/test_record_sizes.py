@@ -24,7 +24,7 @@ from models.records.records import (
     RefusedRecord,
     Watched,
     WatermarkMessage,
-    fitting,
+    fit_into_bytes,
     largest_services,
 )
 from pipelines import letters
@@ -72,7 +72,7 @@ def test_a_watermark_message_of_any_number_of_services_and_calls_fits(name: str)
     hosts = {longest(name, i): 10**6 for i in range(17_000)}
     services, omitted = largest_services(hosts)
     assert (len(services), omitted) == (MOST_SERVICES, 17_000 - MOST_SERVICES)
-    calls = fitting([CallSeen(longest(name, i), longest(name, i)) for i in range(MOST_CALLS)], CALL_BYTES)
+    calls = fit_into_bytes([CallSeen(longest(name, i), longest(name, i)) for i in range(MOST_CALLS)], CALL_BYTES)
     watched = Watched(10**9, 10**9, 86_400.0, services, omitted, calls)
     found = WatermarkMessage(watermark=T, shard=4_095, shards=4_096, watched=watched)
     assert size(detect.watermark_record(found)) < letters.MOST_BYTES
@@ -113,9 +113,9 @@ def test_an_incident_of_as_many_hosts_and_services_as_it_may_have_fits(name: str
 
 
 def test_a_list_is_cut_where_it_would_be_too_large() -> None:
-    assert fitting(["a", "b"]) == ["a", "b"]
-    assert fitting(["a" * 6, "b" * 6, "c"], 20) == ["a" * 6, "b" * 6]
-    assert fitting(["\U0001f600" * 5], 20) == []
+    assert fit_into_bytes(["a", "b"]) == ["a", "b"]
+    assert fit_into_bytes(["a" * 6, "b" * 6, "c"], 20) == ["a" * 6, "b" * 6]
+    assert fit_into_bytes(["\U0001f600" * 5], 20) == []
 
 
 @pytest.mark.parametrize("text", IN_TEXTS)

@@ -23,7 +23,7 @@ from app.cli.table_files import FIRST_ROW_MS
 from models.core.parameters import DetectorParameters
 from models.core.series import Series, build
 from models.detection.detector import ShardDetector
-from models.detection.table_score import HOST, window
+from models.detection.table_score import HOST, one_point_window
 from pipelines.errors import InputError, KappaError
 
 RNG = np.random.default_rng(7)
@@ -77,7 +77,7 @@ def test_what_is_said_of_a_row_is_what_the_detector_says_of_its_window(tmp_path:
     opened = []
     for k, (row, value) in enumerate(zip(found, STEP, strict=True)):
         scores, novelties = detector.step(
-            FIRST_ROW_MS + 300_000 * (k + 1), window(name.astype(object), np.array([value]))
+            FIRST_ROW_MS + 300_000 * (k + 1), one_point_window(name.astype(object), np.array([value]))
         )
         for column in ("score", "value", "typical", "lower", "upper"):
             number = float(getattr(scores, column)[0])

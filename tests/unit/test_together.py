@@ -13,7 +13,7 @@ from benchmarks.configuration import applied
 from benchmarks.together import HOUR_MS, WEEK_MS, TableAnswers, TimedTable, answers_of, common_windows, shift
 from models.core.arrays import Floats
 from models.core.parameters import DetectorParameters
-from models.detection.table_score import TableScorer, rising
+from models.detection.table_score import TableScorer, make_increasing
 from models.univariate.parameters import UnivariateParameters
 
 BEGIN, MINUTE = 1_700_006_400_000.0, 60_000.0
@@ -49,7 +49,7 @@ def curves() -> list[TimedTable]:
     gaps[200:] += 2 * MINUTE + 11
     repeated = steady + 3 * WEEK_MS
     repeated[90:102] -= 60 * MINUTE
-    times = [steady, late, gaps, rising(repeated), every(30, rows)]
+    times = [steady, late, gaps, make_increasing(repeated), every(30, rows)]
     tables = [
         TimedTable(f"curve {i}", 1800.0 if i == 4 else 300.0, at, wave(rng, rows, 1.0 + i)[:, None], host=False)
         for i, at in enumerate(times)
