@@ -109,10 +109,13 @@ class Appearance:
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
         owners = host, context, is_template(name)
+        absent = {"zero_longest": age / (1000 * self._p.window_seconds)}  # since its service began
         if series.kind != "template":
-            state.counts.add(name, owners, **{"seen": before, "last_line": now, **self._empty_so_far(context)})
+            state.counts.add(
+                name, owners, **{"seen": before, "last_line": now, **self._empty_so_far(context), **absent}
+            )
             return []
-        state.counts.add(name, owners, seen=before, last_line=now)
+        state.counts.add(name, owners, seen=before, last_line=now, **absent)
         score = self._surprise(context, "lines", "templates")
         needed = self._newcomers.needed_minutes(self._p.grace_minutes)
         if age >= (self._grace if needed is None else 60_000 * needed[host]):

@@ -114,7 +114,7 @@ class CountDetector:
         p, demand = self._p, self._control.labels.demanded_nats
         more = demand("counts", HIGH, chosen, np.abs(x - b.mean) * p.windows(minutes=1))
         found: Bools = (b.high - more >= p.count_nats) | (b.high_nats - more >= p.spike_nats)
-        found |= b.zero - demand("counts", ZERO, chosen) >= p.zero_nats
+        found |= (b.zero - demand("counts", ZERO, chosen) >= p.zero_nats) & b.longer
         return found
 
     def update_episodes(self, window: ShardWindow, scores: CountScores) -> list[EpisodeEvent]:
@@ -283,7 +283,7 @@ class CountDetector:
 
 def _nothing() -> CountScores:
     none = np.zeros(0)
-    belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none)
+    belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none, none > 0)
     return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none, none > 0)
 
 

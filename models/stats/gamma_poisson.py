@@ -10,7 +10,9 @@ variances do,
 (Gelman et al., Bayesian Data Analysis, section 2.6; the tail is DLMF 8.17.5). As for gauges, a mixture makes it robust:
 with probability eps a window is a harmless burst, geometric with mean 10 mu + 10, and what is a burst is hardly learnt.
 Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
-low is the surprisal of a run of zeros, given the lengths of such runs in this series (`run_length`).
+low is the surprisal of a run of zeros, given the lengths of such runs in this series (`run_length`). That takes lines that come in
+bursts for lines that come evenly: a pause after many short ones is improbable, however long those between bursts are. So a run is a
+silence only if it is longer than any before. The longest one halves with `habit_half_life_hours` of lines, and is that before the first line at first.
 
 Fading forgets towards the prior, half a line a window, so it goes with learning: a window that is not learnt fades nothing, and a gap,
 as when the host was off, leaves `LEAST_WINDOWS` of what was known. The mean is where it was then, and less certain.
@@ -46,11 +48,14 @@ COLUMNS = (
     "zero_begun",
     "zero_asked",
     "zero_stayed",
+    "zero_run",
+    "zero_longest",
 )
 SUM, WINDOWS, EXCESS, SQUARE, HIGH, HIGH_SINCE, HIGH_LINES, SEEN, ROWS, LAST_LINE, FROZEN, ZERO_SINCE, ZERO_EVIDENCE = (
     range(13)
 )
 ZERO = slice(13, 17)
+ZERO_RUN, ZERO_LONGEST = 17, 18
 
 PRIOR_SUM, PRIOR_WINDOWS = 0.5, 1.0
 PRIOR_PHI, PRIOR_PHI_WINDOWS = 0.2, 20.0
@@ -82,6 +87,8 @@ class CountPrediction:
         Probability that the count is no harmless burst.
     seconds
         Seconds since the last window that was learnt.
+    longer
+        Whether the run of zeros is longer, with this window, than any that was usual before.
     """
 
     warming: Bools
@@ -94,6 +101,7 @@ class CountPrediction:
     zero: Floats
     regular: Floats
     seconds: Floats
+    longer: Bools
 
     def score(self) -> Floats:
         """Surprisal of the window, the greatest of a count too high, too low, and a run of zeros, nats, `(n,)`; NaN while warming up."""
@@ -168,7 +176,8 @@ def predict(
     columns = list(s[ZERO])
     none = np.exp(-np.minimum(shape * np.log1p(mean / shape), MOST_NONE))
     evidence = run_length.score_run(columns, s[ZERO_EVIDENCE], zero, warming, prior=(none, none))
-    return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds)
+    longer = s[ZERO_RUN] + 1 > s[ZERO_LONGEST]
+    return CountPrediction(warming, mean, phi, shape, high, low, page, evidence, regular, seconds, longer)
 
 
 def _rate_hours(p: DetectorParameters, memory: CountMemory | None) -> Floats | float:
@@ -229,6 +238,11 @@ def learn(
     run_length.learn_run(zero, s[ZERO_EVIDENCE], x == 0)
     s[ZERO] = np.where(taught, s[ZERO], before)
     s[ZERO_EVIDENCE] = b.zero
+    run = s[ZERO_RUN]
+    faded = s[ZERO_LONGEST] * np.exp2(-(run + 1) / p.windows(hours=p.habit_half_life_hours))
+    usual = np.maximum(faded, run * (s[FROZEN] == 0))  # a silence that was reported is not
+    s[ZERO_LONGEST] = np.where((x > 0) & taught, usual, s[ZERO_LONGEST])
+    s[ZERO_RUN] = np.where(x > 0, 0.0, run + 1)
     begins = now - 1000 * p.window_seconds
     s[ZERO_SINCE] = np.where(b.zero < SINCE_NATS, 0.0, np.where(s[ZERO_SINCE] > 0, s[ZERO_SINCE], begins))
     page = np.where(b.warming, 0.0, b.high)
@@ -286,6 +300,7 @@ def combine_states(s: Floats, p: DetectorParameters, leading: int | None = None)
         out[column] = s[column].max()
     out[ZERO] = s[ZERO, int(np.lexsort((s[SUM], s[ROWS]))[-1])]
     out[ZERO_EVIDENCE] = s[ZERO_EVIDENCE].min()
+    out[[ZERO_RUN, ZERO_LONGEST]] = s[[ZERO_RUN, ZERO_LONGEST]].min(axis=1)
     out[ZERO_SINCE] = s[ZERO_SINCE].max() if out[ZERO_EVIDENCE] >= SINCE_NATS else 0.0
     return out
 

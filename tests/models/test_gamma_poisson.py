@@ -249,3 +249,19 @@ def test_a_log_that_falls_silent_after_a_gap_is_found(hours: int) -> None:
     s[poisson.SEEN] -= 3_600_000 * hours
     feed(s, rng.poisson([5, 20, 60], (5, 3)).astype(float), P, 500)
     assert np.all(feed(s, np.zeros((8, 3)), P, 505)[-1].zero >= P.zero_nats)
+
+
+def test_a_pause_is_longer_only_than_those_that_were_usual_lately() -> None:
+    """Lines in bursts: a pause of 300 windows after many of two is a silence once; one that was reported is not usual."""
+    p = DetectorParameters()
+    longest = []
+    for frozen in (0.0, 1.0):
+        s = np.zeros((len(poisson.COLUMNS), 1))
+        now = 0
+        for lines in [1.0, *[0.0] * 300, 1.0, *[0.0] * 100, 1.0]:
+            now += 10_000
+            b = poisson.predict(s, np.array([lines]), now, p)
+            s[poisson.FROZEN] = frozen
+            poisson.learn(s, np.array([lines]), now, b, p)
+        longest.append(float(s[poisson.ZERO_LONGEST, 0]))
+    assert longest == pytest.approx([300 * 2 ** (-101 / 2160), 0.0])
