@@ -20,7 +20,15 @@ from models.detection.churn import Churn, HostChurn
 from models.detection.compiled_metrics import learn_contexts
 from models.detection.episodes import APPEARED, Episode
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import NewTemplate, ShardState, ShardWindow, context_name, context_of, is_template
+from models.detection.shard_state import (
+    DAY_MS,
+    NewTemplate,
+    ShardState,
+    ShardWindow,
+    context_name,
+    context_of,
+    is_template,
+)
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
 from models.stats.pitman_yor import new_surprise, return_surprise
@@ -109,7 +117,8 @@ class Appearance:
                 return []
             return [self._announce(name, f"new metric {reasons.subject(series)} on {series.host}", score, now)]
         owners = host, context, is_template(name)
-        absent = {"zero_longest": age / (1000 * self._p.window_seconds)}  # since its service began
+        # Windows since its service began, of a day at most: more would hide for days that lines end which are regular since yesterday.
+        absent = {"zero_longest": min(age, DAY_MS) / (1000 * self._p.window_seconds)}
         if series.kind != "template":
             state.counts.add(
                 name, owners, **{"seen": before, "last_line": now, **self._empty_so_far(context), **absent}

@@ -12,8 +12,8 @@ with probability eps a window is a harmless burst, geometric with mean 10 mu + 1
 Evidence that the rate is too high is Page's sum max(0, S + s - allowance) over the windows' surprises s; that it is too
 low is the surprisal of a run of zeros, given the lengths of such runs in this series (`run_length`). That takes lines that come in
 bursts for lines that come evenly: a pause after many short ones is improbable, however long those between bursts are. So a run is a
-silence only if it is longer than any before. The longest one halves with `habit_half_life_hours` of lines; at first it is the time
-before the first line.
+silence only if it is longer than any before. The longest one halves each `habit_half_life_hours`; at first it is the time before the
+first line, a day at most.
 
 Fading forgets towards the prior, half a line a window, so it goes with learning: a window that is not learnt fades nothing, and a gap,
 as when the host was off, leaves `LEAST_WINDOWS` of what was known. The mean is where it was then, and less certain.
