@@ -5,11 +5,12 @@ A signal that is ignored stays ignored, as nohup has it.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal is closed
@@ -52,17 +53,31 @@ def _ending() -> bool:
 def stopped_by_signals(on_stop: Callable[[], None] | None = None) -> Iterator[threading.Event]:
     """An event that SIGTERM, Ctrl-C and a closed terminal set inside the block, so that the batch in hand is finished.
 
-    `on_stop` is called once, in a thread: what the signal has interrupted may be printing itself.
+    The event is set, and `on_stop` called once, by a thread: a signal may interrupt its own thread while that prints, or waits for the event
+    and holds the lock of it.
     """
     stopping = threading.Event()
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
 
-    def stop(number: int, frame: Any) -> None:
-        if on_stop is not None and not stopping.is_set():
-            threading.Thread(target=on_stop, name="stopping", daemon=True).start()
-        stopping.set()
+    def stop(_number: int, _frame: Any) -> None:
+        with suppress(BlockingIOError):
+            os.write(write_end, b"x")
 
-    with _handled(ENDING, stop):
-        yield stopping
+    def follow() -> None:
+        stops = os.read(read_end, 1)  # nothing at the end of the block
+        os.close(read_end)
+        if stops:
+            stopping.set()
+            if on_stop is not None:
+                on_stop()
+
+    threading.Thread(target=follow, name="stopping", daemon=True).start()
+    try:
+        with _handled(ENDING, stop):
+            yield stopping
+    finally:
+        os.close(write_end)
 
 
 @contextmanager

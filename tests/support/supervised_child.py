@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from app.supervision.link import ChildError, ParentLink
@@ -32,11 +31,11 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
         "killed": parent.history.killed,
         "extra": extra,
     }
-    stopping = threading.Event()
+    read_end, write_end = os.pipe()  # an event could be set while this thread holds its lock
     signal.signal(signal.SIGUSR1, lambda *_: (folder / "asked for stacks").touch())
     what = plan[min(number, len(plan) - 1)]
     if what != "imports":
-        signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+        signal.signal(signal.SIGTERM, lambda *_: os.write(write_end, b"x"))
     parent.expect("job")
     if what.startswith("waits"):
         parent.expect("index")
@@ -63,7 +62,7 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
             return 1
         case "stopped":
             os.kill(os.getpid(), signal.SIGSTOP)
-    stopping.wait()
+    os.read(read_end, 1)
     (folder / "asked to stop").touch()
     return 0
 

@@ -123,6 +123,21 @@ def test_a_signal_that_comes_while_an_object_is_finalized_ends_the_command_all_t
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"cleaned up\n")
 
 
+HELD = """
+import os, signal
+from app.cli.signals import stopped_by_signals
+with stopped_by_signals() as stopping:
+    with stopping._cond:  # as when `wait` begins and ends
+        os.kill(os.getpid(), signal.SIGTERM)
+    print(stopping.wait(20))
+"""
+
+
+def test_a_signal_that_comes_while_its_event_is_locked_by_its_own_thread_does_not_hang() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, cwd=PROJECT, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (0, b"True\n")
+
+
 def test_what_is_stopped_says_so_once_however_often_it_is_asked() -> None:
     in_main, heard = [], threading.Event()
 
