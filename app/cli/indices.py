@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_line, report
+from app.cli.output import DryRun, Json, print_json, print_line, report
 from app.core.settings import load
 from models.core.wording import counted
 
@@ -16,7 +14,7 @@ indices_app = typer.Typer(help="Indices in Elasticsearch.", no_args_is_help=True
 
 @indices_app.command("rename")
 def rename_indices(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    dry_run: DryRun = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:

@@ -22,6 +22,7 @@ from rich.text import Text
 from app.core import logs
 from models.core.printable import printable, printable_lines
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else.")]
 
 PIPE_COLUMNS = 250  # a table in a file or a pipe may be so wide: a program does not find a name that is broken in two

@@ -13,7 +13,7 @@ import typer
 from app.cli import label
 from app.cli.config import KnownSeries, from_statistics
 from app.cli.connection import Config, connected
-from app.cli.output import Json, print_json, print_line, print_table, report
+from app.cli.output import DryRun, Json, print_json, print_line, print_table, report
 from app.cli.rule_files import checked, rules_in
 from app.cli.rule_incident import MAINTENANCE, MUTE, answer_of, rules_of_incident, writable
 from app.core.settings import Settings, load
@@ -24,7 +24,7 @@ from models.core.wording import counted
 from models.records.records import ACKNOWLEDGED, MOST_COMMENT, RuleRecord
 from models.rules.check import describe_effects, describe_selection, describe_times, explain
 from models.rules.rule import Rule
-from models.rules.rule_log import MOST_RULES, OF_ROUTES, LoggedRule, canonical_json, keys_of, record_of, rule_from
+from models.rules.rule_log import MOST_RULES, OF_ROUTES, LoggedRule, keys_of, record_of, rule_from, rule_json
 from pipelines.errors import InputError, KappaError
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ rules_app = typer.Typer(
 NO_RULE = "no rule, which ends the one of this name: see the dead letter"
 NEW, CHANGED, SAME, REMOVED = "new", "changed", "unchanged", "removed"
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
 Since = Annotated[
     str | None,
     typer.Option(help="Time from which it was true, ISO 8601, for replays with --rules-as-known-now. Default: now."),
@@ -265,7 +264,7 @@ def difference(rules: RulesNow, records: Sequence[Mapping[str, Any]]) -> list[Di
         last = before or rules.over.get(record["name"])
         keys = keys_of(record_of(json.dumps(record)))
         word = NEW if before is None else CHANGED
-        if last is not None and last.rule == canonical_json(keys):
+        if last is not None and last.rule == rule_json(keys):
             word = SAME
         if word != SAME:
             check_lasts(keys, rules.since)
@@ -352,7 +351,7 @@ def shown(differences: Sequence[Difference]) -> list[list[str]]:
         [
             one.word,
             one.name,
-            "" if one.word == REMOVED else canonical_json(keys_of(record_of(json.dumps(one.record)))),
+            "" if one.word == REMOVED else rule_json(keys_of(record_of(json.dumps(one.record)))),
             one.before,
         ]
         for one in differences

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.connection import Config, connected
-from app.cli.output import Json
+from app.cli.output import DryRun, Json
 from app.cli.rule_files import checked
-from app.cli.rules import REMOVED, SAME, Author, Difference, DryRun, about, carried_out, difference, warn
+from app.cli.rules import REMOVED, SAME, Author, Difference, about, carried_out, difference, warn
 from app.core.settings import load
 from app.core.timestamps import iso, milliseconds, wall_clock
 from models.core.printable import printable

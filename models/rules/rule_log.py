@@ -133,7 +133,7 @@ class RuleLog:
             raise
         if record is None or (record.removed and name not in self._named):
             return self.known.pop(name, None) is not None
-        rule = "" if record.removed else canonical_json(keys_of(record))
+        rule = "" if record.removed else rule_json(keys_of(record))
         before = self.known.get(name)
         if before is not None and before.rule == rule:
             return False
@@ -271,7 +271,7 @@ def keys_of(record: RuleRecord) -> dict[str, Any]:
     return {name: value for name, value in own.items() if name == "name" or value != getattr(usual, name)}
 
 
-def canonical_json(keys: Mapping[str, Any]) -> str:
+def rule_json(keys: Mapping[str, Any]) -> str:
     """Keys of a rule as JSON in one order."""
     return json.dumps(keys, sort_keys=True, ensure_ascii=False)
 
@@ -323,9 +323,7 @@ def rule_in(placed: Placed) -> LoggedRule | None:
         record = None if text is None else record_under(name, text, since)
     except ValueError:
         return None
-    return (
-        None if record is None or record.removed else LoggedRule(name, canonical_json(keys_of(record)), since, offset)
-    )
+    return None if record is None or record.removed else LoggedRule(name, rule_json(keys_of(record)), since, offset)
 
 
 def take_all(

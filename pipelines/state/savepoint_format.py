@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.core import store
+from models.core import state_format, store
 from models.incidents.parameters import STATE_FORMAT
 from pipelines.errors import InputError, OfAnotherRelease
 
@@ -101,9 +101,11 @@ def check_format(name: str, manifest: Any) -> None:
 
 def other_format(found: Mapping[str, Any]) -> str | None:
     """Which of the formats of states that somebody has written, by name as in `FORMATS`, is another one than today, in words."""
-    for name, wanted in FORMATS.items():
-        if found.get(name, wanted) != wanted:
-            return f"state of {name} has format {found[name]}; wanted {wanted}"
+    try:
+        for name, wanted in FORMATS.items():
+            state_format.check_format(f"state of {name}", found.get(name, wanted), wanted)
+    except state_format.OtherFormat as error:
+        return str(error)
     return None
 
 
