@@ -16,16 +16,9 @@ from app.core.settings import Settings
 from app.kafka import topics
 from app.kafka.connection import open_consumer
 from app.search.mappings import unavailable_error
-from app.versions import start_position
-from app.versions.pinned_configuration import pinned_or_replayed
 from models.records.index_names import INDEX_KINDS, PREFIX, alias_of, version_of
 
 OF_JOBS = "the home of its jobs (`home` in kappa.toml, or KAPPA_HOME)"
-
-
-def known_here(settings: Settings) -> bool:
-    """Whether the settings' version was replayed or run in this home."""
-    return bool(start_position.jobs_with_checkpoint(settings)) or pinned_or_replayed(settings) is not None
 
 
 def filled_topics(settings: Settings) -> list[str]:

@@ -242,7 +242,7 @@ def covered_since(new: Settings, replayed: ReplayManifest | None) -> int | None:
 
 def nothing_has_served(old: Settings, served: Serving) -> bool:
     """Whether the version that should serve has never run in this home."""
-    return served == Serving() and not other_homes.known_here(old)
+    return served == Serving() and not start_position.is_known_here(old)
 
 
 def check_serves_nowhere(old: Settings, new: Settings) -> None:

@@ -171,7 +171,7 @@ def check_new(settings: Settings) -> None:
             "name, such as --version again"
         )
         raise InputError(msg)
-    filled = [] if other_homes.known_here(settings) else other_homes.filled_topics(settings)
+    filled = [] if start_position.is_known_here(settings) else other_homes.filled_topics(settings)
     if filled:
         msg = (
             f"replay: {', '.join(filled)} hold records of version {settings.version}, which {settings.home} has neither replayed nor run: "

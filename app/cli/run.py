@@ -20,6 +20,7 @@ from app.core.settings import Settings
 from app.supervision.link import ChildError, ParentLink
 from app.supervision.parent import PYTHON, SupervisedCommand, become_parent
 from app.versions import replay_manifest, serving
+from app.versions.accepted import Accepted
 from pipelines import failures
 from pipelines.errors import (
     CheckpointLost,
@@ -58,6 +59,9 @@ def run(
     accept_violation: Annotated[
         bool, typer.Option("--accept-violation", help="Go on after a violation of determinism; a record says which.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Start although another home has made results of this version.")
+    ] = False,
     version: Annotated[
         str | None, typer.Option(help="Run the jobs of this version only. Default: of whichever version serves.")
     ] = None,
@@ -73,6 +77,7 @@ def run(
     own, follow = serving.chosen(config, version)
     logs.configure(own.log.format)
     named = (*(("--config", str(config)) if config else ()), *(("--version", version) if version else ()))
+    accepted = Accepted(accept_gap, accept_violation, take_over)
     if supervised is None:
         if savepoint is None and not accept_violation and names not in ([NOTIFY], [EARLY]):
             refuse_after_violation(own, follow)
@@ -82,7 +87,7 @@ def run(
             SupervisedCommand(
                 (*PYTHON, "app.cli", "run", *names, *beats, *named),
                 until_positioned=position,
-                until_progress=tuple(accepted(accept_gap, accept_violation)),
+                until_progress=accepted.options,
                 # Between two triggers there is no progress.
                 stale_seconds=max(own.health.stale_seconds, LEAST_STALE_SECONDS, 3 * own.spark.trigger_seconds),
                 log=str(own.home / "logs" / "spark.log"),
@@ -99,9 +104,8 @@ def run(
             if names == [EARLY]:
                 early(own, follow, parent)
                 return
-            accept = (accept_gap, accept_violation)
             start = (savepoint, replace)
-            run_jobs(own, follow, names, heartbeats, accept, start, parent, named)
+            run_jobs(own, follow, names, heartbeats, accepted, start, parent, named)
 
 
 def refuse_after_violation(own: Settings, follow: bool) -> None:
@@ -111,25 +115,17 @@ def refuse_after_violation(own: Settings, follow: bool) -> None:
     violations.check(serving.current(own) if follow else own)
 
 
-def accepted(gap: bool, violation: bool) -> Iterator[str]:
-    """The options for what an operator accepts."""
-    if gap:
-        yield "--accept-gap"
-    if violation:
-        yield "--accept-violation"
-
-
 def run_jobs(
     own: Settings,
     follow: bool,
     names: list[str],
     heartbeats: bool,
-    accept: tuple[bool, bool],
+    accepted: Accepted,
     position: tuple[str | None, bool],
     parent: ParentLink,
     named: tuple[str, ...],
 ) -> None:
-    """Run the jobs in this process. `accept`: a gap, a violation; `position`: savepoint and replace.
+    """Run the jobs in this process. `position`: savepoint and replace.
 
     `named`: the options for the settings' file and the version.
     """
@@ -156,10 +152,9 @@ def run_jobs(
             stopping,
             beats,
             report,
-            accept[0],
+            accepted,
             follow,
             parent,
-            accept[1],
             periodic.periodic_savepoints,
             beside,
         )

@@ -24,6 +24,7 @@ from app.search.connection import elasticsearch_connection
 from app.search.mappings import has_templates
 from app.search.old_names import refuse_old_names
 from app.versions import locks, lost_checkpoints, start_position, violations
+from app.versions.accepted import NOTHING, Accepted
 from app.versions.pinned_configuration import pin_configuration
 from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation, KappaError
@@ -92,10 +93,9 @@ def running(
     settings: Settings,
     names: Sequence[str],
     on_progress: Callable[[str, QueryProgress], None] | None = None,
-    accept_gap: bool = False,
     report: Report = silent,
-    accept_violation: bool = False,
     stopping_early: threading.Event | None = None,
+    accepted: Accepted = NOTHING,
 ) -> Iterator[tuple[Runner, Health]]:
     """Run jobs while the block runs; they are stopped after their batch when it ends.
 
@@ -107,14 +107,12 @@ def running(
         `extract`, `detect`, `correlate`, `index`, or `all`.
     on_progress
         Called with a job's name and Spark's progress after each batch.
-    accept_gap
-        Go on where records were deleted unread; the gap is recorded in `dead-letters`.
     report
         Gets a line for each gap and violation that is recorded.
-    accept_violation
-        Go on with a version although a violation of determinism has ended it; that is recorded in `dead-letters`.
     stopping_early
         Once it is set no more jobs are started.
+    accepted
+        What an operator accepts.
 
     Yields
     ------
@@ -124,15 +122,13 @@ def running(
     Raises
     ------
     InputError
-        Another process runs one of them, or the settings are not those that the version began with.
+        Another process runs one of them, the settings are not those that the version began with, or another home has made its results.
     DeterminismViolation
         The log no longer reaches back to where one of them stopped, or a violation has ended the version before.
     """
     selection = jobs.selected(names)
     health = Health(settings.health.stale_seconds)
-    started = started_jobs(
-        settings, selection, health, on_progress, accept_gap, report, stopping_early, accept_violation
-    )
+    started = started_jobs(settings, selection, health, on_progress, report, stopping_early, accepted)
     with locks.only_here(settings, list(selection.checkpoints(settings))), started as runner:
         yield runner, health
 
@@ -143,10 +139,9 @@ def started_jobs(
     selection: JobSelection,
     health: Health,
     on_progress: Callable[[str, QueryProgress], None] | None = None,
-    accept_gap: bool = False,
     report: Report = silent,
     stopping_early: threading.Event | None = None,
-    accept_violation: bool = False,
+    accepted: Accepted = NOTHING,
     on_search: Callable[[], None] = lambda: None,
 ) -> Iterator[Runner]:
     """As `running`, for a caller that holds the locks of the jobs; yields the runner.
@@ -160,9 +155,12 @@ def started_jobs(
         machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
     checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
     changed_topics.check_topics(settings, checkpoints)  # before any topic is created
-    accepted = violations.check_before_start(settings, checkpoints, accept=accept_violation, report=report)
+    lost_checkpoints.check_home(
+        settings, selection.names, take_over=accepted.other_home
+    )  # before this home knows the version
+    drops = violations.check_before_start(settings, checkpoints, accept=accepted.violation, report=report)
     changed_topics.adapt_checkpoints(settings, checkpoints, report)  # what is read no longer may be deleted
-    lossy = data_loss.check_before_start(settings, checkpoints, accept=accept_gap, report=report)
+    lossy = data_loss.check_before_start(settings, checkpoints, accept=accepted.gap, report=report)
     prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
     if not {*start_position.JOBS_WITH_STATE}.isdisjoint(selection.names):
         start_position.check_release(settings)
@@ -201,7 +199,7 @@ def started_jobs(
                 inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
                 job = dataclasses.replace(job, inputs=inputs)
             health.expect(job.name)
-            runner.start(dataclasses.replace(job, accepted_drops=accepted[job.name]))
+            runner.start(dataclasses.replace(job, accepted_drops=drops[job.name]))
         yield runner
     finally:
         stopping.set()

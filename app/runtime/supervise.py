@@ -31,6 +31,7 @@ from app.runtime.state_query import answers_from
 from app.runtime.task_progress import TaskProgress
 from app.supervision.link import Unsupervised
 from app.versions import locks, serving, start_position, violations
+from app.versions.accepted import NOTHING, Accepted
 from pipelines.errors import InputError
 
 POLL_SECONDS = 1.0
@@ -95,10 +96,9 @@ def run_until_stopped(
     stopping: threading.Event,
     heartbeats: bool = True,
     report: Report = silent,
-    accept_gap: bool = False,
+    accepted: Accepted = NOTHING,
     follow: bool = False,
     parent: Unsupervised | None = None,
-    accept_violation: bool = False,
     savepoints: SavepointService | None = None,
     notifications: NotificationService | None = None,
 ) -> None:
@@ -116,14 +116,12 @@ def run_until_stopped(
         Append heartbeats to the input partitions.
     report
         Gets a line when jobs start, wait or stop.
-    accept_gap
-        Go on where records were deleted unread.
+    accepted
+        What an operator accepts.
     follow
         Run the jobs of the version that serves, also when that changes; wait while another process runs them.
     parent
         Where this is the child of another process: it gets the jobs' progress.
-    accept_violation
-        Go on with a version although a violation of determinism has ended it.
     savepoints
         Takes savepoints of a version while its `detect` runs.
     notifications
@@ -147,7 +145,7 @@ def run_until_stopped(
                 if not busy:
                     reported = ""
                     services.listen()
-                    run_version(own, selection, services, (accept_gap, accept_violation), stopping, follow)
+                    run_version(own, selection, services, accepted, stopping, follow)
                     continue
             if not follow:
                 raise locks.run_elsewhere(own, busy)
@@ -170,14 +168,11 @@ def run_version(
     settings: Settings,
     selection: JobSelection,
     services: ProcessServices,
-    accept: tuple[bool, bool],
+    accepted: Accepted,
     stopping: threading.Event,
     follow: bool,
 ) -> None:
-    """Run the jobs of one version until a signal stops them, or with `follow` until another one serves.
-
-    `accept`: a gap in the log, a violation of determinism.
-    """
+    """Run the jobs of one version until a signal stops them, or with `follow` until another one serves."""
     names, report = selection.names, services.report
     if follow:
         serving.to_run(services.settings, report)  # says what differs
@@ -188,10 +183,9 @@ def run_version(
         settings,
         selection,
         services.health,
-        accept_gap=accept[0],
         report=report,
-        accept_violation=accept[1],
         stopping_early=stopping,
+        accepted=accepted,
         on_search=services.begin,
     )
     watch = data_loss.LogWatch(settings, next(iter(checkpoints)))

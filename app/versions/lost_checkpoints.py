@@ -1,8 +1,12 @@
-"""Jobs that have written records and have no checkpoint any more: a warning at their start, as they begin anew, which is long work."""
+"""Jobs that have written records and have no checkpoint any more.
+
+In the home that they ran in they begin anew, which is long work: a warning at their start. In another home they are refused, as the jobs of the first
+one may still run, and both would write into the same topics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -15,12 +19,48 @@ from app.kafka.data_loss import savepoint_summaries
 from app.kafka.offset_ranges import OffsetRange, offset_ranges
 from app.kafka.partitions import Partition
 from app.kafka.topics import READ_WITH_STATE
-from app.versions.start_position import StartPosition, start_position
+from app.versions.start_position import StartPosition, is_known_here, start_position
+from pipelines.errors import InputError
 
 log = structlog.get_logger()
 
 # Of each job with a state: one of the topics that it writes.
 WRITES = {"extract": "statistics", "detect": "scores", "correlate": "incidents"}
+
+
+def check_home(settings: Settings, jobs: Iterable[str], *, take_over: bool = False) -> None:
+    """Refuse to start jobs in a home that knows nothing of the version, where topics hold what these jobs write.
+
+    Parameters
+    ----------
+    settings
+        Those of the version whose jobs are about to start.
+    jobs
+        Their names.
+    take_over
+        Start all the same.
+
+    Raises
+    ------
+    InputError
+        Another home has made results of the version.
+    ServiceUnavailable
+        Kafka does not answer.
+    """
+    written = {settings.topic(WRITES[job]) for job in jobs if job in WRITES}
+    if take_over or not written or is_known_here(settings):
+        return
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, [(topic, p) for topic in written for p in range(settings.topics.partitions)])
+    filled = sorted({topic for topic, _ in held if has_written(topic, held, None)})
+    if filled:
+        msg = (
+            f"{', '.join(filled)} hold results of version {settings.version}, and nothing of it has run in this home, "
+            f"{settings.home.resolve()}: two homes would write into the same topics; wanted another topics.prefix, or the home of these results "
+            "(`home` in kappa.toml, or KAPPA_HOME); if that home is lost and its jobs have stopped, `kappa recover` begins after a copied "
+            "savepoint, and `kappa run JOB... --take-over` at the beginning of the log"
+        )
+        raise InputError(msg)
 
 
 def warn_before_start(settings: Settings, jobs: Mapping[str, Path]) -> None:

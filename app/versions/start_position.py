@@ -28,7 +28,7 @@ from app.kafka.input_offsets import input_partitions, input_topics, offsets_afte
 from app.kafka.offset_ranges import offset_ranges
 from app.kafka.partitions import Offsets, by_topic
 from app.versions import replay_manifest, serving, violations
-from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
+from app.versions.pinned_configuration import configuration_of, pin_configuration, pinned_or_replayed, read_pinned
 from app.versions.replay_manifest import SavepointReference
 from pipelines.errors import InputError
 from pipelines.failures import of_another_release
@@ -316,6 +316,15 @@ def jobs_with_checkpoint(settings: Settings) -> list[str]:
     """Jobs of a version that have checkpoints, without `index`: it goes on with the same topics."""
     folder = checkpoint_home(settings)
     return sorted(p.name for p in folder.glob("*") if p.is_dir() and p.name.split("-")[0] in JOBS_WITH_STATE)
+
+
+def is_known_here(settings: Settings) -> bool:
+    """Whether the settings' version was replayed, run or set back in this home."""
+    return (
+        bool(jobs_with_checkpoint(settings))
+        or pinned_or_replayed(settings) is not None
+        or start_position(settings) is not None
+    )
 
 
 def set_aside(settings: Settings, names: Sequence[str]) -> Path | None:

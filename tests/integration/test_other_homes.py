@@ -15,9 +15,10 @@ from app.core.settings import Settings, load
 from app.embedded.stack_state import Addresses
 from app.kafka import topics
 from app.kafka.connection import client_options, open_admin
+from app.runtime.run import running
 from app.search.mappings import drop_version, ensure_templates
-from app.versions import replay_manifest, serving
-from app.versions.pinned_configuration import configuration_of, pin_configuration
+from app.versions import lost_checkpoints, replay_manifest, serving, start_position
+from app.versions.pinned_configuration import configuration_of, pin_configuration, read_pinned
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from models.records.index_names import INDEX_KINDS
 from pipelines.errors import InputError
@@ -149,6 +150,34 @@ def test_what_readers_are_shown_is_not_dropped_whatever_this_home_says_of_who_se
     assert homes.topics_there() == homes.topics
     homes.client.indices.delete_alias(index=f"kappa-incidents-{homes.own.version}-{DAY}", name="kappa-incidents")
     assert set(drop(homes.own, yes=True)["topics"]) == homes.topics
+
+
+# --- jobs
+
+
+def test_jobs_of_a_version_of_another_home_are_refused_and_leave_this_home_as_it_is(homes: TwoHomes) -> None:
+    scores = homes.own.topic("scores")
+    refused = pytest.raises(InputError, match=f"{scores} hold results of version .*topics.prefix.*--take-over")
+    for _ in range(2):  # the first attempt does not make the version one of this home
+        with refused as found, running(homes.other, ["detect"]):
+            pass
+        assert "\n" not in str(found.value)
+    assert read_pinned(homes.other) is None
+    lost_checkpoints.check_home(homes.other, ["detect"], take_over=True)
+    for job in (
+        "extract",
+        "correlate",
+        "index",
+    ):  # nobody has made what they write, or it is written twice without harm
+        lost_checkpoints.check_home(homes.other, [job])
+    fresh = homes.other.model_copy(update={"version": f"{homes.other.version}b"})
+    lost_checkpoints.check_home(fresh, ["detect"])  # it has no topics yet
+    lost_checkpoints.check_home(homes.own, ["detect"])
+
+
+def test_a_home_that_was_lost_goes_on_once_the_version_is_set_back_in_it(homes: TwoHomes) -> None:
+    start_position.set_back(homes.other, None)
+    lost_checkpoints.check_home(homes.other, ["extract", "detect", "correlate"])
 
 
 # --- a new replay

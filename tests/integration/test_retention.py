@@ -30,6 +30,7 @@ from app.runtime import jobs
 from app.runtime.run import prepare, running
 from app.search.connection import elasticsearch_connection
 from app.versions import start_position
+from app.versions.accepted import Accepted
 from pipelines.consumer_lag import QueryProgress
 from pipelines.errors import DeterminismViolation, InputError
 from pipelines.runner import Runner
@@ -219,7 +220,10 @@ def go_on(settings: Settings, until: int, report: Report) -> None:
         if job == "detect" and until in windows_of(settings, "scores"):
             stopping.set()
 
-    with running(settings, ["extract", "detect"], on_progress=seen, accept_gap=True, report=report) as (runner, _):
+    with running(settings, ["extract", "detect"], on_progress=seen, accepted=Accepted(gap=True), report=report) as (
+        runner,
+        _,
+    ):
         runner.wait(stopping)
     deadline.cancel()
     assert until in windows_of(settings, "scores"), "the jobs do not go on"

@@ -21,6 +21,7 @@ from app.kafka.producer import BoundedProducer
 from app.runtime import attempts
 from app.runtime.run import prepare, running
 from app.versions import violations
+from app.versions.accepted import Accepted
 from pipelines.errors import DeterminismViolation
 from pipelines.windowing import WindowingConfig
 
@@ -107,7 +108,7 @@ def test_a_dropped_row_stops_the_version_until_an_operator_accepts_it(spark: Spa
 
     stop.clear()
     lines: list[str] = []
-    with running(settings, ["extract"], accept_violation=True, report=lines.append) as (runner, health):
+    with running(settings, ["extract"], accepted=Accepted(violation=True), report=lines.append) as (runner, health):
         health.violations = lambda: violations.summary(settings)
         runner.wait(stop, on_poll=lambda: closed(8))
         assert health.summary()["violations"]["count"] == 1

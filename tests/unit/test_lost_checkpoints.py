@@ -17,6 +17,7 @@ from app.runtime import poison, run
 from app.runtime.health import Health
 from app.runtime.jobs import NAMES, selected
 from app.versions import lost_checkpoints
+from app.versions.pinned_configuration import pin_configuration
 from app.versions.start_position import checkpoint_home
 
 NOON = 1_767_614_400_000  # 2026-01-05T12:00:00Z
@@ -87,6 +88,7 @@ def test_the_warning_comes_before_anything_is_read(settings: Settings, monkeypat
         assert asked == [settings]
         raise KeyboardInterrupt
 
+    pin_configuration(settings)  # the version is one of this home
     monkeypatch.setattr(run, "prepare_log", lambda _: None)
     monkeypatch.setattr(lost_checkpoints, "warn_before_start", lambda settings, _: asked.append(settings))
     monkeypatch.setattr(poison, "quarantine_before_start", read)
