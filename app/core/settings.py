@@ -810,6 +810,16 @@ def dotted_names(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{key}", inner
 
 
+def toml_text(value: Any) -> str:
+    """A value of JSON types as the file has it. TOML has no null: keys without a value are left out, and such a value by itself is "nothing"."""
+    if isinstance(value, Mapping):
+        held = [f"{key} = {toml_text(inner)}" for key, inner in value.items() if inner is not None]
+        return f"{{ {', '.join(held)} }}" if held else "{}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
 def checked(settings: Settings) -> Settings:
     """The settings, if their folders can be used, and a challenger, which is checked only where there is one: it loads libraries.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.report import Report, silent
-from app.core.settings import ControlSettings, Settings, dotted_names
+from app.core.settings import ControlSettings, Settings, dotted_names, toml_text
 from app.versions import replay_manifest
 from models.core.limits import LimitParameters
 from models.core.parameters import DetectorParameters
@@ -81,27 +81,40 @@ def check_configuration(settings: Settings) -> None:
 
     Raises OfAnotherRelease where one of the two has a setting that the other one lacks.
     """
-    before, now = pinned_or_replayed(settings), configuration_of(settings)
+    before = pinned_or_replayed(settings)
     if before is None:
         return
     with reading(settings.version):
-        old, new = (dict(dotted_names(normal(one))) for one in (before, now))
-        check_same_keys(old, new)
-    different = sorted(key for key in old if old[key] != new[key])
+        different = describe_difference(before, configuration_of(settings))
     if different:
-        key = different[0]
-        more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         msg = (
-            f"version {settings.version} began with {key} = {old[key]}, the settings say {new[key]}{more}; results "
-            f"would no longer be a replay's: set it back, or use another version name (kept in {settings.configuration_file})"
+            f"version {settings.version} began with {different}; results would no longer be a replay's: set it back, or use another version "
+            f"name (kept in {settings.configuration_file})"
         )
         raise InputError(msg)
 
 
+def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In which settings, as the file has them, a configuration differs from the one of before; empty where in none.
+
+    Raises ValueError where one of the two has a setting that the other one lacks.
+    """
+    old, new = (dict(dotted_names(normal(one))) for one in (before, now))
+    check_same_keys(old, new)
+    different = sorted(key for key in old if old[key] != new[key])
+    if not different:
+        return ""
+    key, more = different[0], f" (and {len(different) - 1} more)" if len(different) > 1 else ""
+    return f"{key} = {toml_text(old[key])}, the settings say {toml_text(new[key])}{more}"
+
+
 def normal(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose rules have every key of this release. Raises ValueError for a rule with a key that it does not have."""
+    """A configuration whose rules have the keys that are not at their default. Raises ValueError for a key that this release does not have."""
     control = {"rules_from": 0, "rules": (), **configuration.get("control", {})}
-    rules = [dataclasses.asdict(rule) for rule in rules_of(control["rules"])]
+    rules = [
+        {key.name: value for key in dataclasses.fields(rule) if (value := getattr(rule, key.name)) != key.default}
+        for rule in rules_of(control["rules"])
+    ]
     return {**configuration, "control": {**control, "rules": rules}}
 
 
@@ -134,7 +147,7 @@ def started_versions(settings: Settings) -> list[str]:
 
 
 def with_pinned_models(settings: Settings, version: str, report: Report = silent) -> Settings:
-    """Settings of a version, with the detection, correlation and shuffle partitions that it began with.
+    """Settings of a version, with the models' parameters, rules and shuffle partitions that it began with.
 
     Reports where these are not those of the settings. What else a version depends on is left as it is: `pin_configuration`
     compares it when the version's jobs start. Raises OfAnotherRelease where it has parameters that this release does not have.
@@ -146,10 +159,9 @@ def with_pinned_models(settings: Settings, version: str, report: Report = silent
     with reading(version):
         spark = own.spark.model_copy(update={"shuffle_partitions": kept["spark"]["shuffle_partitions"]})
         begun = own.model_copy(update={**model_settings(kept), "spark": spark})
-    differing = differences(own, begun)
-    if differing:
-        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
-        report(f"version {version} goes on with what it began with: {differing[0]}{more}")
+        different = describe_difference(configuration_of(begun), configuration_of(own))
+    if different:
+        report(f"version {version} goes on with what it began with: {different}")
     return begun
 
 
@@ -188,16 +200,3 @@ def model_settings(kept: Mapping[str, Any]) -> dict[str, Any]:
         "correlation": CorrelationParameters(**kept["correlation"]),
         "limits": LimitParameters(**kept.get("limits", {})),
     }
-
-
-def differences(own: Settings, begun: Settings) -> list[str]:
-    """A sentence for each parameter of the models in which the settings differ from what a version began with."""
-    found = []
-    for group, one, other in (
-        ("detection", own.detector, begun.detector),
-        ("correlation", own.correlation, begun.correlation),
-        ("limits", own.limits, begun.limits),
-    ):
-        now, kept = ({k: v for k, v in dataclasses.asdict(each).items() if k != "limits"} for each in (one, other))
-        found += [f"{group}.{key} = {kept[key]}, the settings say {now[key]}" for key in now if now[key] != kept[key]]
-    return found

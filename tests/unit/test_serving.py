@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.run import set_start_position
-from app.core.settings import PROJECT, Settings
+from app.core.settings import PROJECT, Settings, toml_text
 from app.search import aliases
 from app.search.mappings import index_template
 from app.versions import locks, replay_manifest, serving, start_position
@@ -267,6 +268,19 @@ def test_a_version_goes_on_with_the_configuration_that_it_began_with(home: Setti
     assert pin_configuration(found).parent.name == "v2"
     assert with_pinned_models(home, "live", reported.append).detector == home.detector
     assert len(reported) == 1
+
+
+def test_what_differs_is_reported_as_the_file_has_it(home: Settings) -> None:
+    reported: list[str] = []
+    rule = {"host": "web-1", "planned": True, "since": "2026-01-05T00:00:00Z", "until": "2026-01-06T00:00:00Z"}
+    ruled = Settings.model_validate({"home": home.home, "control": {"rules": [rule]}})
+    with_pinned_models(ruled, "live", reported.append)
+    [line] = reported
+    head, _, text = line.partition(", the settings say ")
+    assert head == "version live goes on with what it began with: control.rules = []"
+    assert tomllib.loads(f"rules = {text}") == {"rules": [rule]}
+    values = {"text": 'a "b" \\ é\n', "on": True, "number": 1e-6, "list": [1, "x"], "empty": {}}
+    assert tomllib.loads(f"all = {toml_text({**values, 'absent': None})}")["all"] == values
 
 
 def of_another_release(home: Settings, version: str) -> None:

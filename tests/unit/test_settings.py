@@ -379,7 +379,8 @@ def test_a_rule_that_lacks_a_key_of_today_is_the_rule_with_its_default(tmp_path:
     pin_configuration(settings)
     edit_pinned(settings, lambda kept: kept["control"]["rules"][0].update(host="web-2"))
     with pytest.raises(
-        InputError, match=r"began with control\.rules = .*web-2.* the settings say .*web-1.* set it back"
+        InputError,
+        match=r'control\.rules = \[{ host = "web-2", mute = true }\], the settings say \[{ host = "web-1", mute = true }\]; .* set it back',
     ):
         pin_configuration(settings)
 
