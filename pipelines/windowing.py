@@ -89,3 +89,14 @@ class TopicOfShards:
     shards: int
     window_ms: int
     ahead_ms: int
+
+
+def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:
+    """The last window end that is not after a time."""
+    length = windowing.window_seconds * MILLIS
+    return at_ms // length * length
+
+
+def next_window_end(windowing: WindowingConfig, at_ms: int) -> int:
+    """The first window end that is not before a time."""
+    return last_window_end(windowing, at_ms + windowing.window_seconds * MILLIS - 1)

@@ -18,7 +18,7 @@ from app.kafka.connection import unavailable_error
 from app.kafka.partitions import Partition
 from app.kafka.topics import indexed_kinds
 from models.records.records import WatermarkMessage
-from replay.slices import last_window_end
+from pipelines.windowing import last_window_end
 
 FIRST_LOOK = 500  # records before an offset; four times as many each time that a watermark is missing
 SILENT_POLLS = 10

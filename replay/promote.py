@@ -27,6 +27,7 @@ from app.core.settings import Settings, dotted_names
 from app.core.timestamps import iso_or
 from app.kafka import data_loss
 from app.kafka.connection import open_consumer
+from app.kafka.cut_log import complete_after
 from app.kafka.input_offsets import input_partitions
 from app.runtime import jobs
 from app.runtime import run as live
@@ -48,7 +49,6 @@ from pipelines.errors import InputError, OfAnotherRelease
 from pipelines.windowing import MILLIS
 from replay import other_homes
 from replay.indexed import IndexedWatermark
-from replay.slices import complete_after
 
 log = structlog.get_logger()
 

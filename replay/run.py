@@ -21,6 +21,7 @@ from app.core.report import Report, silent
 from app.core.settings import Settings
 from app.kafka import log_marks, quarantine, topics
 from app.kafka.connection import unavailable_error
+from app.kafka.cut_log import complete_after
 from app.kafka.input_offsets import input_topics
 from app.kafka.topic_marks import LogMarks, TopicMark
 from app.runtime import jobs
@@ -40,7 +41,7 @@ from pipelines.state import savepoint_format
 from replay import other_homes
 from replay.savepoints.savepoint_writer import code_version, provenance_of
 from replay.slice_run import SliceContext, run_slice
-from replay.slices import RequestedRange, check_readable, complete_after, cut_into_slices, resolve, resolve_unrecorded
+from replay.slices import RequestedRange, check_readable, cut_into_slices, resolve, resolve_unrecorded
 
 SLICE_RECORDS = 20_000_000
 

@@ -26,7 +26,7 @@ from app.kafka.offset_ranges import OffsetRange, find_gaps, first_timestamps, la
 from app.kafka.partitions import Offsets, Partition, by_topic
 from app.versions.replay_manifest import ReplayManifest, Slice
 from pipelines.errors import InputError
-from pipelines.windowing import MILLIS, WindowingConfig
+from pipelines.windowing import MILLIS, WindowingConfig, last_window_end, next_window_end
 
 Find = Callable[[int], Offsets]  # the first offsets of records that were appended at a time (epoch ms) or later
 
@@ -140,17 +140,6 @@ def check_readable(settings: Settings, part: Slice) -> None:
     refuse_gaps(settings, find_gaps(ConsumedOffsets({key: part.begins[key] for key in ends}), ranges))
 
 
-def last_window_end(windowing: WindowingConfig, at_ms: int) -> int:
-    """The last window end that is not after a time."""
-    length = windowing.window_seconds * MILLIS
-    return at_ms // length * length
-
-
-def next_window_end(windowing: WindowingConfig, at_ms: int) -> int:
-    """The first window end that is not before a time."""
-    return last_window_end(windowing, at_ms + windowing.window_seconds * MILLIS - 1)
-
-
 def check_partitions(settings: Settings, consumer: KafkaConsumer) -> None:
     """Raise InputError for a topic that is not there or has other partitions than the settings say."""
     for kind in topics.INPUTS:
@@ -246,43 +235,6 @@ def last_closed_window(
         msg = f"{where}: nothing in what is read is a record, or it cannot be read; wanted a wider range, or try again"
         raise InputError(msg)
     return last_window_end(windowing, min(last.values()) - windowing.watermark_delay_seconds * MILLIS)
-
-
-def complete_after(settings: Settings, begins: Offsets) -> int | None:
-    """The end of the last window that may lack records (epoch ms), where reading begins at these offsets; None where no window does.
-
-    Records before an offset were appended by the time of the record at it, and may be as early as the skew allows. Where that record is gone,
-    the first one that the log holds counts. Raises InputError where there is none.
-    """
-    cut = {key: begin for key, begin in begins.items() if begin > 0}
-    if not cut:
-        return None
-    windowing = settings.windowing
-    with open_consumer(settings) as consumer:
-        held = offset_ranges(consumer, cut)
-        starts = {TopicPartition(*key): max(begin, held[key].begins) for key, begin in cut.items() if key in held}
-        there = [part for part, start in starts.items() if start < held[part.topic, part.partition].ends]
-        first = first_timestamps(consumer, there, starts)
-    missing = sorted(key for key in cut if TopicPartition(*key) not in first)
-    if missing:
-        topic, partition = missing[0]
-        msg = f"{topic}/{partition}: nothing from offset {cut[missing[0]]} on is a record, or it cannot be read; try again"
-        raise InputError(msg)
-    early = (windowing.skew_seconds + windowing.disorder_seconds) * MILLIS
-    return next_window_end(windowing, max(first.values()) + early + 1)
-
-
-def begins_apart(settings: Settings, whole: Slice) -> int:
-    """By how much the first records of metrics and logs that are read lie apart in time, between partitions, ms."""
-    few = {settings.topic(kind) for kind in FEW}
-    begins = {
-        TopicPartition(*key): begin
-        for key, begin in sorted(whole.begins.items())
-        if key[0] not in few and begin < whole.ends[key]
-    }
-    with open_consumer(settings) as consumer:
-        first = first_timestamps(consumer, list(begins), begins).values()
-    return max(first, default=0) - min(first, default=0)
 
 
 def cut_into_slices(settings: Settings, whole: Slice, records: int) -> list[Slice]:

@@ -10,19 +10,15 @@ from typing import Any
 
 from app.core.report import Report, silent
 from app.core.settings import Settings
-from app.core.timestamps import iso
+from app.kafka.cut_log import describe_uneven_beginning
 from app.runtime import machine_code
 from app.runtime.run import index_to_end
 from app.runtime.spark import own_session
 from app.versions import locks, replay_manifest
-from models.core.wording import duration
 from pipelines.errors import InputError
-from pipelines.windowing import MILLIS
 from replay import input_lateness, run
 from replay.run import OnProgress, ReplayPlan
-from replay.slices import RequestedRange, begins_apart
-
-MINUTE_MS = 60_000
+from replay.slices import RequestedRange
 
 
 @dataclass(frozen=True)
@@ -59,15 +55,11 @@ def make_plan(settings: Settings, request: ReplayRequest, report: Report = silen
 
 def report_uneven_beginning(found: ReplayPlan, report: Report) -> None:
     """Say so where partitions begin so far apart that hosts of those which begin later are taken for new ones."""
-    whole_after = found.manifest.complete_after
-    if found.earlier is not None or whole_after is None:
+    if found.earlier is not None or found.manifest.complete_after is None:
         return
-    apart, grace = begins_apart(found.settings, found.whole), found.settings.detection.grace_minutes * MINUTE_MS
-    if apart > grace:
-        report(
-            f"retention has cut partitions up to {duration(apart / MILLIS)} apart: hosts whose records begin later are reported as new, "
-            f"unless the replay begins where the log is whole, --from-time {iso(whole_after)}"
-        )
+    line = describe_uneven_beginning(found.settings, found.whole.begins, found.whole.ends)
+    if line is not None:
+        report(line)
 
 
 def start(

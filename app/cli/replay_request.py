@@ -20,11 +20,11 @@ from app.core.timestamps import iso, milliseconds, wall_clock
 from app.versions import replay_manifest
 from app.versions.replay_manifest import ReplayManifest
 from pipelines.errors import InputError
-from pipelines.windowing import MILLIS
+from pipelines.windowing import MILLIS, next_window_end
 from replay import from_manifest
 from replay.known_rules import with_known_rules
 from replay.run import OnProgress, ReplayProgress, with_lateness
-from replay.slices import RequestedRange, next_window_end, parse_offsets
+from replay.slices import RequestedRange, parse_offsets
 from replay.start import ReplayRequest, make_plan, start
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}  # seconds

@@ -165,6 +165,7 @@ def started_jobs(
     if not {*start_position.JOBS_WITH_STATE}.isdisjoint(selection.names):
         start_position.check_release(settings)
     lost_checkpoints.warn_before_start(settings, checkpoints)
+    lost_checkpoints.warn_of_uneven_beginning(settings, checkpoints)
 
     def alive() -> None:
         health.parent.alive()

@@ -15,7 +15,9 @@ from app.core.settings import Settings
 from app.core.timestamps import iso
 from app.kafka.checkpoints import has_started
 from app.kafka.connection import open_consumer
+from app.kafka.cut_log import describe_uneven_beginning
 from app.kafka.data_loss import savepoint_summaries
+from app.kafka.input_offsets import input_partitions
 from app.kafka.offset_ranges import OffsetRange, offset_ranges
 from app.kafka.partitions import Partition
 from app.kafka.topics import READ_WITH_STATE
@@ -92,6 +94,22 @@ def warn_before_start(settings: Settings, jobs: Mapping[str, Path]) -> None:
         topics = {settings.topic(kind) for job in lost for kind in READ_WITH_STATE[job]}
         read = {part: one for part, one in held.items() if part[0] in topics}
         log.warning(describe(lost, read, begun, savepoints=bool(savepoint_summaries(settings.home))))
+
+
+def warn_of_uneven_beginning(settings: Settings, jobs: Mapping[str, Path]) -> None:
+    """Log a warning where `extract` begins without a state on a log that retention has cut so unevenly that hosts are taken for new ones.
+
+    Parameters and errors are those of `warn_before_start`.
+    """
+    begun = start_position(settings)
+    if "extract" not in jobs or has_started(jobs["extract"]) or (begun is not None and begun.folder is not None):
+        return
+    with open_consumer(settings) as consumer:
+        held = offset_ranges(consumer, input_partitions(settings))
+    begins = {part: max(one.begins, first_offset(part, begun)) for part, one in held.items()}
+    line = describe_uneven_beginning(settings, begins, {part: one.ends for part, one in held.items()})
+    if line is not None:
+        log.warning(line)
 
 
 def has_written(topic: str, held: Mapping[Partition, OffsetRange], begun: StartPosition | None) -> bool:

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 from support.live_jobs import beat, feed, settings_file
 from support.replays import broken_off, named, same, values
 from support.waiting import wait_until
 
 from app.core.settings import INPUTS, Settings, load
+from app.core.timestamps import iso
 from app.embedded.stack_state import Addresses
 from app.kafka import log_marks, topics
 from app.kafka.connection import open_admin
 from app.kafka.partitions import Offsets
 from app.simulator import SimulatorSettings
-from app.versions import replay_manifest
+from app.versions import lost_checkpoints, replay_manifest
 from app.versions.pinned_configuration import configuration_of
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, SliceResult
 from pipelines.errors import InputError
@@ -105,6 +107,30 @@ def altered(settings: Settings, **fields: Any) -> ReplayManifest:
 
 def asked(settings: Settings) -> RequestedRange:
     return requests(settings)[settings.version]
+
+
+def test_jobs_that_begin_where_retention_has_cut_partitions_apart_say_so(
+    stack: Addresses, unique: str, tmp_path: Path
+) -> None:
+    settings = created(tmp_path, stack, unique)
+    beat(settings, range(START, END, MINUTE))
+    extract = {"extract": settings.checkpoint("extract")}
+
+    def warned() -> list[str]:
+        with capture_logs() as found:
+            lost_checkpoints.warn_of_uneven_beginning(settings, extract)
+        return [one["event"] for one in found if one["log_level"] == "warning"]
+
+    assert warned() == [], "nothing is deleted"
+    delete(settings, {(settings.topic("telemetry"), 0): 5})
+    assert warned() == [], "five minutes are within detection.grace_minutes"
+    delete(settings, {(settings.topic("telemetry"), 0): 60})
+    [line] = warned()
+    assert "up to 60 min apart: hosts whose records begin later are reported as new" in line
+    assert f"--from-time {iso(START + 61 * MINUTE + 10_000)}`" in line, "and a minute in which records may be early"
+    extract["extract"].mkdir(parents=True)
+    (extract["extract"] / "metadata").write_text("{}")
+    assert warned() == [], "a job that goes on knows the hosts"
 
 
 @pytest.mark.parametrize("interrupted", NAMES, indirect=True)

@@ -91,6 +91,7 @@ def test_the_warning_comes_before_anything_is_read(settings: Settings, monkeypat
     pin_configuration(settings)  # the version is one of this home
     monkeypatch.setattr(run, "prepare_log", lambda _: None)
     monkeypatch.setattr(lost_checkpoints, "warn_before_start", lambda settings, _: asked.append(settings))
+    monkeypatch.setattr(lost_checkpoints, "warn_of_uneven_beginning", lambda *_: None)
     monkeypatch.setattr(poison, "quarantine_before_start", read)
     with (
         pytest.raises(KeyboardInterrupt),

@@ -12,15 +12,16 @@ import pytest
 from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
 from app.core.timestamps import iso
+from app.kafka import cut_log
+from app.kafka.cut_log import complete_after
 from app.kafka.offset_ranges import OffsetRange
 from app.versions import locks, replay_manifest, start_position
 from app.versions.replay_manifest import RESULT_KINDS, ReplayManifest, Slice, SliceResult
 from app.versions.serving import Serving
 from pipelines.errors import InputError
-from replay import promote, slices
+from replay import promote
 from replay.promote import HandoverWatch, PromotionPlan, covered_since
 from replay.run import ReplayPlan
-from replay.slices import complete_after
 from replay.start import report_uneven_beginning
 
 START = 1_767_571_200_000  # the append time of offset 0; each offset is a second later
@@ -44,9 +45,9 @@ def log(monkeypatch: pytest.MonkeyPatch, held: dict[tuple[str, int], int]) -> No
         assert all(begins[part] >= held[part.topic, part.partition] for part in parts), "these are gone"
         return {part: START + begins[part] * SECOND for part in parts}
 
-    monkeypatch.setattr(slices, "open_consumer", lambda _: nullcontext(None))
-    monkeypatch.setattr(slices, "offset_ranges", lambda consumer, wanted: {part: ranges[part] for part in wanted})
-    monkeypatch.setattr(slices, "first_timestamps", first)
+    monkeypatch.setattr(cut_log, "open_consumer", lambda _: nullcontext(None))
+    monkeypatch.setattr(cut_log, "offset_ranges", lambda consumer, wanted: {part: ranges[part] for part in wanted})
+    monkeypatch.setattr(cut_log, "first_timestamps", first)
 
 
 def replayed(begins: dict[tuple[str, int], int], after: int | None = None) -> ReplayManifest:
@@ -132,7 +133,7 @@ def test_a_candidate_takes_over_where_it_is_a_minute_behind_at_most(
 
 
 def test_a_partition_of_which_nothing_can_be_read_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "first_timestamps", lambda *_: {})
+    monkeypatch.setattr(cut_log, "first_timestamps", lambda *_: {})
     with pytest.raises(InputError, match=r"logs/0: nothing from offset 90000 on"):
         promote.covered_since(settings, replayed(PARTS))
 
