@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from app.cli.watch_log import LogReader
 from app.core.settings import Settings
-from app.runtime.served_health import own_jobs
+from app.runtime.served_health import own_jobs, why_unhealthy
 from app.versions import serving
 from models.records.records import STATUS_ORDER, EarlyAlarm
 
@@ -59,11 +59,6 @@ class PipelineHealth:
     def healthy(self) -> bool:
         """Whether nothing is known to be wrong."""
         return not self.problems
-
-
-def why_unhealthy(job: Record) -> str:
-    """Why a job is not healthy."""
-    return "the watermark dropped rows" if job["dropped_by_watermark"] else "it makes no progress"
 
 
 class WatchView(Protocol):

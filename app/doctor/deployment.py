@@ -11,6 +11,7 @@ from app.doctor.finding import Finding, danger, ok, warning
 from app.doctor.patience import impatient
 from app.kafka import checkpoint_damage
 from app.notify.service import is_running
+from app.runtime.served_health import own_jobs, why_unhealthy
 from app.versions import serving, violations
 from pipelines.errors import InputError, ServiceUnavailable
 from replay import recovery
@@ -53,6 +54,19 @@ def violation(settings: Settings) -> list[Finding]:
     return [ok("determinism", "no violation that nobody has accepted")]
 
 
+def jobs(settings: Settings) -> list[Finding]:
+    """Whether the version's jobs that run on this machine are healthy."""
+    found = own_jobs(settings)
+    unhealthy = {name: job for name, job in found.items() if not job.get("healthy")}
+    if not unhealthy:
+        return [ok("jobs", f"healthy: {', '.join(found)}" if found else "none runs on this machine")]
+    logs = f"look into {settings.home / 'logs'}: spark.log, stacks.log; `/healthz` has the figures"
+    return [
+        danger("jobs", f"{name}: {why_unhealthy(job)}", "recent progress, no rows dropped", logs)
+        for name, job in unhealthy.items()
+    ]
+
+
 def savepoints(settings: Settings) -> list[Finding]:
     """How old the newest savepoint of the version is."""
     if not recovery.existing_checkpoints(settings):
@@ -93,4 +107,4 @@ def notifications(settings: Settings) -> list[Finding]:
     return [danger("notifications", text, "one", advice)]
 
 
-CHECKS = (violation, checkpoints, serves, savepoints, notifications)
+CHECKS = (violation, checkpoints, jobs, serves, savepoints, notifications)

@@ -34,6 +34,11 @@ def own_jobs(settings: Settings) -> dict[str, Mapping[str, Any]]:
     return {name: facts for one in own_answers(settings) for name, facts in one["jobs"].items()}
 
 
+def why_unhealthy(job: Mapping[str, Any]) -> str:
+    """Why a job is not healthy, of its facts as `/healthz` has them."""
+    return "the watermark dropped rows" if job.get("dropped_by_watermark") else "it makes no progress"
+
+
 def own_answers(settings: Settings) -> list[Mapping[str, Any]]:
     """What the processes of this machine say that run jobs of the version; one that does not name its version is taken for one of it."""
     answers = (health_at(address) for address in addresses(settings))

@@ -30,6 +30,8 @@ from app.doctor.log import KafkaState, TopicState, UnreadRecords
 from app.early.settlement import Settlement
 from app.kafka.topics import required_topics
 from app.notify.service import lock_of
+from app.runtime import state_server
+from app.runtime.health import Health, HealthServer
 from app.versions import violations
 from models.records.records import EarlyAlarm, early_id
 from pipelines.errors import DeterminismViolation, InputError
@@ -68,6 +70,32 @@ def test_a_check_that_hangs_is_a_danger_and_the_others_answer(tmp_path: Path) ->
     found = examine(Settings(home=tmp_path), checks, limit_seconds=0.3)
     assert [(one.check, one.status) for one in found] == [("hangs", Status.DANGER), ("fine", Status.OK)]
     never.set()
+
+
+def test_each_job_of_this_machine_that_is_not_healthy_is_a_danger(tmp_path: Path) -> None:
+    settings, health = Settings(home=tmp_path), Health(stale_seconds=0.0)
+    assert deployment.jobs(settings) == [ok("jobs", "none runs on this machine")]
+    health.runs(settings.version)
+    with (
+        HealthServer(health, "127.0.0.1", 0) as server,
+        state_server.announced(settings, server.address, ["detect"]),
+    ):
+        health.expect("detect")
+        health.on_progress("extract", {"stateOperators": [{"numRowsDroppedByWatermark": 2}]})
+        found = {one.found: one.status for one in deployment.jobs(settings)}
+        assert found == {
+            "detect: it makes no progress": Status.DANGER,
+            "extract: the watermark dropped rows": Status.DANGER,
+        }
+        other = settings.model_copy(update={"version": "v2"})
+        assert worst(deployment.jobs(other)) is Status.OK, "they are of another version"
+    health = Health(stale_seconds=60.0)
+    health.expect("detect")
+    with (
+        HealthServer(health, "127.0.0.1", 0) as server,
+        state_server.announced(settings, server.address, ["detect"]),
+    ):
+        assert deployment.jobs(settings) == [ok("jobs", "healthy: detect")]
 
 
 def test_the_command_works_when_nothing_runs(tmp_path: Path) -> None:
