@@ -5,17 +5,21 @@ A signal that is ignored stays ignored, as nohup has it.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal is closed
+from py4j.protocol import Py4JError
+
+from app.supervision.stop_signals import STOPPING, handled, stop_pipe
+
 AGAIN_SECONDS = 0.5
-Handler = Callable[[int, Any], None]
 
 
 @contextmanager
@@ -24,21 +28,33 @@ def ended_by_signals() -> Iterator[None]:
 
     Ctrl-C too by SystemExit: py4j, which waits for Spark most of the time, prints a stack where it meets KeyboardInterrupt. Python drops
     what is raised in a finalizer or in the callback of a weak reference, and goes on: it is raised again until the block ends.
+
+    A signal to the whole process group ends Spark's JVM as well. What py4j then logs and raises in the clean-up is no error of ours.
     """
-    timers = ExitStack()
+    timers, ended_by = ExitStack(), list[int]()
 
     def end(number: int, frame: Any) -> None:
         def again(_: int, frame: Any) -> None:
             if not _ending():
                 end(number, frame)
 
-        timers.enter_context(_handled([signal.SIGALRM], again))
+        ended_by.append(number)
+        logging.disable()  # of libraries; our own logs do not go through it
+        timers.callback(logging.disable, logging.NOTSET)
+        timers.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        timers.enter_context(handled([signal.SIGALRM], again))
         timers.callback(signal.setitimer, signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
         raise SystemExit(128 + number)
 
-    with timers, _handled(ENDING, end):
-        yield
+    with timers, handled(STOPPING, end):
+        try:
+            yield
+        except (Py4JError, ConnectionError) as error:
+            if not ended_by:
+                raise
+            raise SystemExit(128 + ended_by[0]) from error
 
 
 def _ending() -> bool:
@@ -57,36 +73,15 @@ def stopped_by_signals(on_stop: Callable[[], None] | None = None) -> Iterator[th
     and holds the lock of it.
     """
     stopping = threading.Event()
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
 
-    def stop(_number: int, _frame: Any) -> None:
-        with suppress(BlockingIOError):
-            os.write(write_end, b"x")
-
-    def follow() -> None:
-        stops = os.read(read_end, 1)  # nothing at the end of the block
-        os.close(read_end)
+    def follow(pipe: int) -> None:
+        stops = os.read(pipe, 1)  # nothing at the end of the block
+        os.close(pipe)
         if stops:
             stopping.set()
             if on_stop is not None:
                 on_stop()
 
-    threading.Thread(target=follow, name="stopping", daemon=True).start()
-    try:
-        with _handled(ENDING, stop):
-            yield stopping
-    finally:
-        os.close(write_end)
-
-
-@contextmanager
-def _handled(numbers: Sequence[signal.Signals], handler: Handler) -> Iterator[None]:
-    """Have signals handled inside the block, those that are not ignored."""
-    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in heard}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+    with stop_pipe() as pipe:
+        threading.Thread(target=follow, args=(os.dup(pipe),), name="stopping", daemon=True).start()
+        yield stopping

@@ -15,10 +15,9 @@ import logging
 import os
 import random
 import select
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -44,6 +43,7 @@ from app.embedded.jvm import Jvm, JvmCommand
 from app.embedded.kafka import kafka_answers, kafka_command, kafka_version, start_kafka, stop_kafka
 from app.embedded.stack_state import ProcessId, ServiceState, StackState, lock_file, read_state, write_state
 from app.supervision.policy import RestartLimits, RestartPolicy
+from app.supervision.stop_signals import stop_pipe
 
 _LOCK_WAIT_SECONDS = 3.0
 _WATCH_SECONDS = 0.5
@@ -107,12 +107,12 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     home = Path(task.home)
     lasting_stderr.begin()
-    with _stop_signals() as stop_pipe, file_lock(lock_file(home), _LOCK_WAIT_SECONDS) as held:
+    with stop_pipe() as pipe, file_lock(lock_file(home), _LOCK_WAIT_SECONDS) as held:
         if not held:
             _send({"busy": True})
             return 1
         try:
-            Supervisor(task, stop_pipe).run()
+            Supervisor(task, pipe).run()
         except (StackError, OSError) as error:
             _log(str(error))
             _send({"error": str(error)})
@@ -405,19 +405,6 @@ def _stop(servers: dict[str, Server], jvms: dict[str, Jvm], handles: dict[str, A
         if jvm.process.poll() is None:
             jvm.process.kill()
             jvm.process.wait()
-
-
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[int]:
-    """A descriptor that becomes readable when a signal asks to stop."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: os.write(write_end, b"x"))
-    try:
-        yield read_end
-    finally:
-        os.close(read_end)
 
 
 def _send(message: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +29,7 @@ from app.supervision.link import ChildError, RestartHistory
 from app.supervision.policy import RestartLimits, RestartPolicy
 from app.supervision.processes import dump_stacks, end_session, python_path, wait_for_end, wake_when_parent_ends
 from app.supervision.progress import ProgressWatch
+from app.supervision.stop_signals import STOPPING, stop_pipe
 
 log = structlog.get_logger()
 
@@ -38,7 +39,6 @@ LONGEST_LOOK_SECONDS = 5.0
 MOST_PATIENCE = 16.0  # times the limits for a job without progress
 # How a process ends that others end, with 0 where it stops as it is asked to; what it ends itself by is another one.
 OUTSIDE = (0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MODULE = "app.supervision.parent"
 PYTHON = (sys.executable, "-P", "-m")  # a module by its name, never one of the working directory
 
@@ -353,33 +353,14 @@ def iso_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-@contextmanager
-def stop_signals() -> Iterator[int]:
-    """A descriptor that becomes readable when a signal asks to stop. A signal that is ignored stays ignored, as nohup has it."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-
-    def stop(_number: int, _frame: Any) -> None:
-        with suppress(BlockingIOError, BrokenPipeError):
-            os.write(write_end, b"x")
-
-    for number in STOPPING:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, stop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # since `become_parent`
-    try:
-        yield read_end
-    finally:
-        os.close(read_end)
-
-
 def main(arguments: list[str]) -> int:
     """Run the parent."""
     what = SupervisedCommand.of_json(arguments[0])
     lasting_stderr.begin()
     logs.configure(what.log_format)
-    with stop_signals() as stop_pipe:
-        return Parent(what, stop_pipe).run()
+    with stop_pipe() as pipe:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # since `become_parent`
+        return Parent(what, pipe).run()
 
 
 if __name__ == "__main__":

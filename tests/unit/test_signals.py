@@ -149,4 +149,29 @@ def test_what_is_stopped_says_so_once_however_often_it_is_asked() -> None:
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
         assert stopping.wait(SECONDS) and heard.wait(SECONDS)
+        for thread in [one for one in threading.enumerate() if one.name == "stopping"]:
+            thread.join(SECONDS)
+        os.kill(os.getpid(), signal.SIGINT)  # nobody reads any more
     assert in_main == [False]
+
+
+@pytest.mark.spark
+@pytest.mark.beside
+def test_a_signal_to_the_whole_process_group_ends_a_command_with_spark_quietly(tmp_path: Path) -> None:
+    """It ends Spark's JVM as well, in the middle of a call, and before the session is stopped."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from app.cli.signals import ended_by_signals; from app.core.settings import Settings; from app.runtime.spark import own_session\n"
+        "settings = Settings(home=Path(sys.argv[1]), jar_folder=Path(sys.argv[2]))\n"
+        "with ended_by_signals(), own_session(settings, 'signals') as spark:\n"
+        "    print('ready', flush=True)\n"
+        "    while True: spark.range(10**9).selectExpr('sum(hash(id) * hash(id + 1))').collect()\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(PROJECT / ".kappa" / "jars")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PROJECT, start_new_session=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.communicate(timeout=SECONDS)[1] == b""
+    assert process.returncode == 128 + signal.SIGTERM
