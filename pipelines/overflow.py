@@ -1,14 +1,15 @@
 """Limits: leaves rows of `statistics` out where a host or a shard has more than `limits` allow, and says how many with rows `overflow/...`.
 
-The decision depends on the rows of a window alone, so neither partitions nor batches change it.
+The decision depends on the rows of a window alone, so neither partitions nor batches change it. Each limit is applied to what those above it
+have kept:
 
     what is limited                       what is kept
-    metrics or templates of a host        the series with the least hashes: the same ones in each window
+    metrics of a bucket of hosts          the same number of each host, by max-min fairness: a small host keeps all of its rows, however many hosts
+                                          somebody makes up. Buckets are summed together, and most of the surplus is gone by then (`HostShares.java`)
     hosts of a shard                      those with the most rows
-    all series of a shard                 the same number of each host, by max-min fairness: a small host keeps all of its rows, however
-                                          many hosts somebody makes up
-    metrics of a bucket of hosts          the same; buckets are summed together, and most of the surplus is gone by then (`HostShares.java`)
     labels, changes and rules of a shard  the first that were appended
+    metrics or templates of a host        the series with the least hashes: the same ones in each window
+    all series of a shard                 as of a bucket
     sample lines of a shard               the rows without the lines, of hosts with more text than their share
 
 A row weighs one for each `NAME_BYTES` of the name of its series; the last row that is kept may exceed the limit by its weight. Most of the
@@ -22,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -202,42 +203,37 @@ def find_last_rules(closed: DataFrame, windows: list[int]) -> dict[int, str]:
 def apply_limits(rows: DataFrame, over: Sequence[Excess], limits: LimitParameters, shards: int) -> DataFrame:
     """Leave the surplus out of rows of statistics, which have their `shard`, and add rows of overflow that say how much it was.
 
-    Each limit is applied to what the limits before it have kept.
+    The order of the limits is that of the table above.
     """
     if not over:
         return rows
     rows = rows.withColumns({"host": F.when(~has_no_host(), host_of(F.col("series"))), "limit": limit_kind()})
-    more: list[DataFrame] = []
-    of_buckets = [one for one in over if one.limit == BUCKET]
-    unfair: list[DataFrame] = []  # of hosts with more than their shares
-    if of_buckets:
+    counted: list[DataFrame] = []  # what is left out
+    unfair: list[DataFrame] = []  # the same of each host with more than its share
+
+    def exceeding(*names: str) -> list[Excess]:
+        return [one for one in over if one.limit in names]
+
+    if of_buckets := exceeding(BUCKET):
         rows, left_out = keep_bucket_shares(rows, of_buckets)
         unfair.append(left_out)
-    of_hosts = [one for one in over if one.limit == HOSTS]
-    if of_hosts:
+    if of_hosts := exceeding(HOSTS):
         rows, left_out = keep_largest_hosts(rows, of_hosts, limits, hosts_of_shard(limits, shards))
-        more.append(left_out)
-    of_shards = [one for one in over if one.limit in MOST_READ]
-    if of_shards:
-        rows, left_out = keep_first_appended(rows, of_shards)
-        more.append(left_out)
-    of_series = [one for one in over if one.host]
-    if of_series:
+        counted.append(left_out)
+    if of_people := exceeding(*MOST_READ):
+        rows, left_out = keep_first_appended(rows, of_people)
+        counted.append(left_out)
+    if of_series := [one for one in over if one.host]:
         rows, left_out = keep_least_hashes(rows, of_series, limits)
-        more.append(left_out)
-    of_all = [one for one in over if one.limit == ALL_SERIES]
-    if of_all:
+        counted.append(left_out)
+    if of_all := exceeding(ALL_SERIES):
         rows, left_out = keep_fair_shares(rows, of_all, series_of_shard(limits, shards))
-        more.append(summarize_left_out(reduce(DataFrame.unionByName, [*unfair, left_out])))
-    of_texts = [one for one in over if one.limit == TEXTS]
-    if of_texts:
+        counted.append(summarize_left_out(reduce(DataFrame.unionByName, [*unfair, left_out])))
+    if of_texts := exceeding(TEXTS):
         rows = drop_unfair_texts(rows, of_texts)
-    kept = rows.drop("host", "limit")
-    for each in more:
-        name = F.concat_ws("/", F.lit("overflow"), "host", "limit")
-        row = each.withColumn("series", name).drop("host", "limit")
-        kept = kept.unionByName(row, allowMissingColumns=True)
-    return kept
+    name = F.concat_ws("/", F.lit("overflow"), "host", "limit")
+    named = [each.withColumn("series", name).drop("host", "limit") for each in counted]
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), named, rows.drop("host", "limit"))
 
 
 def keep_first_appended(rows: DataFrame, over: Sequence[Excess]) -> tuple[DataFrame, DataFrame]:
