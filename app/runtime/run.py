@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from elasticsearch import Elasticsearch
 from pyspark.sql import SparkSession
@@ -149,32 +150,93 @@ def started_jobs(
     `stopping_early` ends the search through a batch that was begun twice in vain, and jobs that have not been started are not;
     `on_search` is called again and again while the search lasts.
     """
-    checkpoints = selection.checkpoints(settings)
+    checkpoints, ends = selection.checkpoints(settings), stopping_early or threading.Event()
     health.runs(settings.version)
     if "detect" in selection.names:
-        machine_code.ensure(report, health.parent.alive, lambda: stopping_early is not None and stopping_early.is_set())
-    checkpoint_damage.mend_all(settings.version, checkpoints, report, health.parent.alive)
-    changed_topics.check_topics(settings, checkpoints)  # before any topic is created
-    lost_checkpoints.check_home(
-        settings, selection.names, take_over=accepted.other_home
-    )  # before this home knows the version
-    drops = violations.check_before_start(settings, checkpoints, accept=accepted.violation, report=report)
-    changed_topics.adapt_checkpoints(settings, checkpoints, report)  # what is read no longer may be deleted
-    lossy = data_loss.check_before_start(settings, checkpoints, accept=accepted.gap, report=report)
-    prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
-    if not {*start_position.JOBS_WITH_STATE}.isdisjoint(selection.names):
-        start_position.check_release(settings)
-    lost_checkpoints.warn_before_start(settings, checkpoints)
-    lost_checkpoints.warn_of_uneven_beginning(settings, checkpoints)
+        machine_code.ensure(report, health.parent.alive, ends.is_set)
+    drops, lossy = check_start(settings, checkpoints, accepted, report, health.parent.alive)
 
     def alive() -> None:
         health.parent.alive()
         on_search()
 
     killed = health.parent.history.killed
-    found = poison.quarantine_before_start(settings, selection, report, stopping_early, alive, killed=killed)
+    found = poison.quarantine_before_start(settings, selection, report, ends, alive, killed=killed)
     health.quarantined(found.known.kept)
-    stopping = threading.Event()
+    stopping, runner = threading.Event(), make_runner(settings, checkpoints, health, on_progress)
+    try:
+        for name in selection.names:
+            if ends.is_set():
+                break
+            job = make_job(settings, name, stopping, health, found.known.found)
+            most = found.most_records.get(job.name, job.max_records_per_batch)
+            inputs = [
+                dataclasses.replace(one, skip_deleted=one.skip_deleted or job.name in lossy) for one in job.inputs
+            ]
+            health.expect(job.name)
+            runner.start(
+                dataclasses.replace(
+                    job,
+                    inputs=tuple(inputs),
+                    max_records_per_batch=min(most, job.max_records_per_batch),
+                    accepted_drops=drops[job.name],
+                )
+            )
+        yield runner
+    finally:
+        stopping.set()
+        runner.stop()
+
+
+def check_start(
+    settings: Settings, checkpoints: Mapping[str, Path], accepted: Accepted, report: Report, alive: Callable[[], None]
+) -> tuple[Mapping[str, frozenset[int]], set[str]]:
+    """Compare home, checkpoints and log, and make the topics that are missing, before any job starts.
+
+    Parameters
+    ----------
+    settings
+        Those of the version.
+    checkpoints
+        By the names of its jobs.
+    accepted, report
+        As for `running`.
+    alive
+        Called again and again while damage is mended.
+
+    Returns
+    -------
+    tuple of Mapping and set of str
+        By job the batches that may be committed although the watermark dropped rows of theirs; and the jobs that skip deleted records.
+
+    Raises
+    ------
+    InputError, DeterminismViolation
+        As `running`.
+    """
+    checkpoint_damage.mend_all(settings.version, checkpoints, report, alive)
+    changed_topics.check_topics(settings, checkpoints)  # before any topic is created
+    lost_checkpoints.check_home(
+        settings, checkpoints, take_over=accepted.other_home
+    )  # before the home knows the version
+    drops = violations.check_before_start(settings, checkpoints, accept=accepted.violation, report=report)
+    changed_topics.adapt_checkpoints(settings, checkpoints, report)  # what is read no longer may be deleted
+    lossy = data_loss.check_before_start(settings, checkpoints, accept=accepted.gap, report=report)
+    prepare_log(settings)  # `index` itself waits for Elasticsearch, which may be away for long
+    if not checkpoints.keys().isdisjoint(start_position.JOBS_WITH_STATE):
+        start_position.check_release(settings)
+    lost_checkpoints.warn_before_start(settings, checkpoints)
+    lost_checkpoints.warn_of_uneven_beginning(settings, checkpoints)
+    return drops, lossy
+
+
+def make_runner(
+    settings: Settings,
+    checkpoints: Mapping[str, Path],
+    health: Health,
+    on_progress: Callable[[str, QueryProgress], None] | None,
+) -> Runner:
+    """A runner whose jobs report to `health`, and note what ends them."""
 
     def on_batch(name: str, progress: QueryProgress) -> None:
         health.on_progress(name, progress)
@@ -186,25 +248,8 @@ def started_jobs(
             violations.remember(settings, name, checkpoints[name], found)
         attempts.forget(settings, name)  # it is known what ended the batch: no record is to be searched for
 
-    spark = session(settings)
     trigger = settings.spark.trigger_seconds
-    runner = Runner(spark, kafka_connection(settings), trigger, on_batch, health.on_idle, on_known)
-    try:
-        for name in selection.names:
-            if stopping_early is not None and stopping_early.is_set():
-                break
-            job = make_job(settings, name, stopping, health, found.known.found)
-            most = found.most_records.get(job.name, job.max_records_per_batch)
-            job = dataclasses.replace(job, max_records_per_batch=min(most, job.max_records_per_batch))
-            if job.name in lossy:
-                inputs = tuple(dataclasses.replace(source, skip_deleted=True) for source in job.inputs)
-                job = dataclasses.replace(job, inputs=inputs)
-            health.expect(job.name)
-            runner.start(dataclasses.replace(job, accepted_drops=drops[job.name]))
-        yield runner
-    finally:
-        stopping.set()
-        runner.stop()
+    return Runner(session(settings), kafka_connection(settings), trigger, on_batch, health.on_idle, on_known)
 
 
 def index_to_end(spark: SparkSession, settings: Settings, stopping: threading.Event | None = None) -> None:
