@@ -821,7 +821,9 @@ def toml_text(value: Any) -> str:
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings, if their folders can be used, and a challenger, which is checked only where there is one: it loads libraries.
+    """The settings, if their folders can be used, no window length contradicts `windowing`, and a challenger can be used.
+
+    A challenger is checked only where there is one: it loads libraries.
 
     Spark and Kafka take lists of folders and jars, in which a comma cannot be written; nor can Java's separator in a list of jars.
     """
@@ -830,6 +832,10 @@ def checked(settings: Settings) -> Settings:
         if found:
             msg = f"settings: {name}: wanted a folder without {found[0]!r} in its whole name, got {str(folder.absolute())!r}"
             raise SettingsError(msg)
+    length, own = settings.windowing.window_seconds, settings.detection.window_seconds
+    if own not in (length, DetectorParameters().window_seconds):
+        msg = f"settings: detection.window_seconds: it is always windowing.window_seconds, {length}, got {own:g}; set that one alone"
+        raise SettingsError(msg)
     if settings.detection.challenger:
         from models.challengers.adapters import check  # loads the libraries of challengers
 

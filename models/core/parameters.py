@@ -34,7 +34,7 @@ class DetectorParameters:
     Parameters
     ----------
     window_seconds
-        Length of a window. The jobs set it to `windowing.window_seconds`.
+        Length of a window. It is always `windowing.window_seconds`: set that one.
     spread_half_life_hours
         Half-life of the estimated dispersion of counts. Raising it makes the estimate steadier and slower.
     count_half_life_hours

@@ -148,6 +148,21 @@ def test_an_unknown_key_is_answered_with_the_one_that_may_be_meant(tmp_path: Pat
         load(toml(tmp_path, text))
 
 
+def test_a_window_length_that_would_not_count_is_refused(tmp_path: Path) -> None:
+    other = "[detection]\nwindow_seconds = 30\n"
+    with pytest.raises(
+        SettingsError, match=r"detection\.window_seconds: .*windowing\.window_seconds, 10, got 30; set"
+    ) as error:
+        load(toml(tmp_path, other))
+    one_line(error.value)
+    same = load(toml(tmp_path, other + "[windowing]\nwindow_seconds = 30\n"))
+    assert (
+        same.detector.window_seconds
+        == load(toml(tmp_path, "[windowing]\nwindow_seconds = 30\n")).detector.window_seconds
+        == 30
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
