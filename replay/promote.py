@@ -262,7 +262,7 @@ def check_serves_nowhere(old: Settings, new: Settings) -> None:
     why = "readers are shown it" if others else f"{', '.join(filled)} hold its records"
     msg = (
         f"version {version} serves, as {why}, and this home, {old.home}, knows nothing of it: promote with {other_homes.OF_JOBS}; if that home "
-        f"is lost, run version {version} in this one, then `kappa replay promote {version}`"
+        f"is lost, run version {version} in this one (`kappa recover`, or `kappa run all --take-over`), then `kappa replay promote {version}`"
     )
     raise InputError(msg)
 
