@@ -138,12 +138,10 @@ def extract_slice(
     context: SliceContext, kafka: Kafka, part: Slice, topics: Mapping[str, str], *, with_rules: bool
 ) -> DataFrame:
     """The output of `extract` for the slice's records, in the windows that `keep_windows` keeps."""
-    telemetry, logs, labels, changes, rules = (
-        read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS
-    )
+    frames = {kind: read_bounded(context.spark, kafka, part, topics[kind], context.partitions) for kind in INPUTS}
     unread = context.quarantine.for_job("extract", [topics[kind] for kind in INPUTS])
     own = context.settings
-    closed = extract.closed_windows(telemetry, logs, own.windowing, labels, unread, changes, own.limits, rules)
+    closed = extract.closed_windows(**frames, windowing=own.windowing, quarantine=unread, limits=own.limits)
     return keep_windows(closed, part, with_rules=with_rules)
 
 

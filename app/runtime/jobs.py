@@ -68,8 +68,8 @@ def extract_job(
         inputs=tuple(
             Input((topics[kind],), tuple(range(count)), delay, starting=starting) for kind, count in partitions.items()
         ),
-        transform=lambda telemetry, logs, labels=None, changes=None, rules=None: extract.closed_windows(
-            telemetry, logs, windowing, labels, unread, changes, settings.limits, rules
+        transform=lambda *frames: extract.closed_windows(
+            **dict(zip(partitions, frames, strict=True)), windowing=windowing, quarantine=unread, limits=settings.limits
         ),
         sink=extract.make_sink(
             windowing,

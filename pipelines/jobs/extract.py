@@ -64,11 +64,12 @@ def closed_windows(
     telemetry: DataFrame,
     logs: DataFrame,
     windowing: WindowingConfig,
+    *,
     labels: DataFrame | None = None,
-    quarantine: Quarantine = NO_QUARANTINE,
     changes: DataFrame | None = None,
-    limits: LimitParameters | None = None,
     rules: DataFrame | None = None,
+    quarantine: Quarantine = NO_QUARANTINE,
+    limits: LimitParameters | None = None,
 ) -> DataFrame:
     """Statistics of closed windows, and the records that were refused in them. Records in `quarantine` are refused without being parsed.
 

@@ -20,7 +20,7 @@ GOOD = {"label": "false-alarm", "series": ["host/b", "gauge/a%2Fx/web/cpu", "gau
 def closed(spark: SparkSession, values: list[bytes]) -> list[Any]:
     appended = [raw(v, i, NOON + timedelta(seconds=i / 10), topic="labels") for i, v in enumerate(values)]
     nothing = frame(spark, [])
-    return extract.closed_windows(nothing, nothing, WINDOWING, frame(spark, appended)).collect()
+    return extract.closed_windows(nothing, nothing, WINDOWING, labels=frame(spark, appended)).collect()
 
 
 def test_a_label_is_a_row_for_each_host_that_its_series_name(spark: SparkSession) -> None:

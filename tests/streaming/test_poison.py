@@ -43,7 +43,7 @@ def closed(spark: SparkSession, poison: Sequence[Poison], *, sent: bool) -> list
             rows += [raw(each.value, 2 * i + 1, at(2), topic=topic, key=each.key)] if sent else []
         inputs.append(frame(spark, rows).repartition(2))
     telemetry, logs, labels, changes, rules = inputs
-    return extract.closed_windows(telemetry, logs, WINDOWING, labels, changes=changes, rules=rules).collect()
+    return extract.closed_windows(telemetry, logs, WINDOWING, labels=labels, changes=changes, rules=rules).collect()
 
 
 @pytest.mark.parametrize("tried", [POISON, ATTACKS], ids=["poison", "attacks"])

@@ -57,7 +57,7 @@ def test_records_in_quarantine_are_dead_letters_and_the_others_are_counted(spark
     elsewhere = entry(telemetry[8]._replace(partition=1))
     unread = Quarantine((*map(entry, bad[:3]), entry(late, 'java.lang.Error: "[red]" \\ {}'), elsewhere))
     rows = extract.closed_windows(
-        frame(spark, [*telemetry, late]), frame(spark, logs), WINDOWING, frame(spark, labels), unread
+        frame(spark, [*telemetry, late]), frame(spark, logs), WINDOWING, labels=frame(spark, labels), quarantine=unread
     )
     written = extract.output_records(rows, extract.find_closed_windows(rows, WINDOWING), WINDOWING, TOPICS, 1).collect()
     letters = [row for row in written if row["topic"] == "d"]
