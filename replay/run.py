@@ -123,23 +123,12 @@ def plan(
     if earlier is None or not earlier.complete:  # `kappa run --savepoint` may have begun the version meanwhile
         check_new(settings)
     asked = requested.record(include_late=lateness is not None)
-    reference = None if savepoint is None else start_position.check_savepoint(settings, savepoint)
-    kept = None if earlier is None else earlier.savepoint
-    if reference is not None and kept is not None and reference.hash == kept.hash:
-        reference = kept  # the same state under another name, such as the one that the run has kept
+    reference = check_savepoint(settings, savepoint, earlier)
     if earlier is not None and earlier.asked == asked:
         return repeat_plan(settings, savepoint, reference, earlier)
-    if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
-        requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
     if reference is not None:
         requested = dataclasses.replace(requested, from_ms=reference.watermark, from_offsets=None, has_state=True)
-    if earlier is not None and earlier.asked is None and not earlier.complete:
-        whole = resolve_unrecorded(settings, requested, earlier)
-    else:
-        whole = resolve(settings, requested)
-    if lateness is not None:
-        settings = with_lateness(settings, lateness(whole))
-        whole = resolve(settings, requested)
+    settings, whole = resolve_request(settings, requested, earlier, lateness)
     until = requested.quarantine_until if earlier is None else earlier.quarantine
     covers = complete_after(settings, whole.begins) if whole.after is None and earlier is None else None
     manifest = ReplayManifest(
@@ -162,6 +151,42 @@ def plan(
         check_same_release(earlier)
         check_same_log(settings, earlier)
     return ReplayPlan(settings, savepoint, manifest, earlier)
+
+
+def check_savepoint(
+    settings: Settings, savepoint: Path | None, earlier: ReplayManifest | None
+) -> SavepointReference | None:
+    """The savepoint to begin from. Where it is the same state that an earlier run has kept, under whatever name, it is that one.
+
+    Raises InputError for one of other topics, shards or windows.
+    """
+    if savepoint is None:
+        return None
+    found = start_position.check_savepoint(settings, savepoint)
+    kept = None if earlier is None else earlier.savepoint
+    return kept if kept is not None and kept.hash == found.hash else found
+
+
+def resolve_request(
+    settings: Settings,
+    requested: RequestedRange,
+    earlier: ReplayManifest | None,
+    lateness: Callable[[Slice], int] | None,
+) -> tuple[Settings, Slice]:
+    """The settings of a run, with its lateness, and the range that it reads. Without an end it is that of an earlier run.
+
+    `lateness` is as in `plan`. Raises InputError for a range that is outside the log.
+    """
+    if earlier is not None and requested.to_ms is None and requested.to_offsets is None:
+        requested = dataclasses.replace(requested, to_offsets=earlier.whole.ends)
+    if earlier is not None and earlier.asked is None and not earlier.complete:
+        whole = resolve_unrecorded(settings, requested, earlier)
+    else:
+        whole = resolve(settings, requested)
+    if lateness is None:
+        return settings, whole
+    settings = with_lateness(settings, lateness(whole))
+    return settings, resolve(settings, requested)
 
 
 def check_new(settings: Settings) -> None:
