@@ -97,6 +97,9 @@ def notes_of(answer: Mapping[str, Any], zone: ZoneInfo = UTC) -> Iterator[str]:
         yield f"{', '.join(answer['jobs'])}: restarts {restarts['restarts']}, the last at {last}: {restarts['last_error']}"
     if violations.get("count"):
         yield f"Violations of determinism {violations['count']}, accepted {violations['accepted']}, the last: {violations['last']}"
+    if heartbeats := answer.get("heartbeats"):
+        since = local_text(datetime.fromisoformat(heartbeats["not_written_since"]), zone)
+        yield f"No window closes: no heartbeats are written since {since}: {heartbeats['problem']}"
     for name, facts in answer["jobs"].items():
         if "waiting" in facts:
             yield f"{name} waits {facts['waiting']}"

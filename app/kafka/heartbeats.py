@@ -72,10 +72,11 @@ class Heartbeats:
         windows: WindowingConfig,
         clock: Callable[[], int] = wall_clock,
         quiet_seconds: float = QUIET_SECONDS,
+        on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
-        """`options` are kafka-python's, `topics` the names of the input topics."""
+        """`options` are kafka-python's, `topics` the names of the input topics. `on_problem` gets why none are written; empty once they are again."""
         self._options, self._topics, self._windows, self._clock = options, tuple(topics), windows, clock
-        self._quiet_ms = quiet_seconds * MILLIS
+        self._quiet_ms, self._on_problem = quiet_seconds * MILLIS, on_problem
         self._heard = clock()  # when somebody else had written, as far as is known
         self._whole = 0  # when all partitions were due
         self._ends: dict[Where, int] = {}  # offsets after the last heartbeat of each partition
@@ -137,6 +138,8 @@ class Heartbeats:
             log.warning("heartbeats are not written, and no window closes without them", why=problem)
         elif self.problem and not problem:
             log.info("heartbeats are written again")
+        if problem != self.problem:
+            self._on_problem(problem)
         self.problem = problem
 
     def _wanted(self, consumer: KafkaConsumer, partitions: list[Where], due: int) -> list[Where]:

@@ -69,6 +69,7 @@ class Health:
         self._in_quarantine = 0
         self.series, self.left_out = 0, dict.fromkeys(KINDS, 0)
         self._savepoint: dict[str, str] | None = None
+        self._without_heartbeats: dict[str, str] | None = None
         self.metrics.restarts.inc(self.parent.history.restarts)
 
     def runs(self, version: str) -> None:
@@ -98,6 +99,12 @@ class Health:
             self.metrics.savepoint_taken.set(taken_ms / 1000)
         if problem:
             self.metrics.savepoints_failed.inc()
+
+    def heartbeats(self, problem: str) -> None:
+        """Why no heartbeats are written; empty once they are again. A job that makes no progress meanwhile waits for Kafka, too."""
+        since = iso_or(round(self._clock() * 1000), "")
+        self._without_heartbeats = {"not_written_since": since, "problem": problem} if problem else None
+        self.parent.hindered(f"heartbeats are not written: {problem}" if problem else "")
 
     def refused(self, topic: str, records: int) -> None:
         """Count records that went to `late` or `dead-letters`."""
@@ -196,6 +203,7 @@ class Health:
             "violations": self.violations(),
             **({"version": self._version} if self._version else {}),
             **({} if self._savepoint is None else {"savepoint": self._savepoint}),
+            **({} if self._without_heartbeats is None else {"heartbeats": self._without_heartbeats}),
         }
 
     def exposition(self) -> bytes:

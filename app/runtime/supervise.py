@@ -76,7 +76,9 @@ class ProcessServices:
         self.listen()
         if self.heartbeats:
             inputs = [self.settings.topic(kind) for kind in topics.INPUTS]
-            self.beside.enter_context(Heartbeats(client_options(self.settings), inputs, self.settings.windowing))
+            options, windowing = client_options(self.settings), self.settings.windowing
+            beats = Heartbeats(options, inputs, windowing, on_problem=self.health.heartbeats)
+            self.beside.enter_context(beats)
         if self.notifications is not None:
             self.beside.enter_context(self.notifications(self.health.metrics))
         if self.server is not None:

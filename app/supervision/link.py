@@ -69,6 +69,10 @@ class Unsupervised:
         self.progressed |= done
         self._send({"event": "progress", "job": job, "done": done, "waits": waits})
 
+    def hindered(self, why: str) -> None:
+        """What keeps all jobs from their work from now on, in words; empty once nothing does."""
+        self._send({"event": "hindered", "why": why})
+
     def forget(self) -> None:
         """All jobs have been stopped."""
         self._send({"event": "forget"})

@@ -121,6 +121,7 @@ class Child:
         self.watch = ProgressWatch(now, patience * what.stale_seconds, patience * what.start_seconds)
         self.error: ChildError | None = None
         self.positioned = False
+        self.hindrance = ""
         self._done: set[str] = set()
         self._waiting: set[str] = set()
 
@@ -173,6 +174,8 @@ class Child:
                     self._done.add(message["job"])
                 if message["waits"]:
                     self._waiting.add(message["job"])
+            case "hindered":
+                self.hindrance = message["why"]
             case "forget":
                 self.watch.forget(now)
             case "positioned":
@@ -242,7 +245,8 @@ class Parent:
             if wait is None:
                 self._give_up(why)
                 return 1
-            killed = hung is None and (error.waits or error.killed or code in OUTSIDE)
+            # A job that hangs while nobody can write to Kafka says nothing about what it has read.
+            killed = bool(child.hindrance) if hung else error.waits or error.killed or code in OUTSIDE
             self.history = RestartHistory(self.history.restarts + 1, why, iso_now(), killed)
             if error.waits:
                 log.warning("waiting for a server", why=why, next_try_seconds=round(wait, 1))
@@ -282,7 +286,7 @@ class Parent:
                 return None
             hung = child.watch.hung(now)
             if hung is not None:
-                return hung
+                return f"{hung}; {child.hindrance}" if child.hindrance else hung
             if child.connection is None:  # it is about to end
                 with suppress(subprocess.TimeoutExpired):
                     child.process.wait(LOOK_SECONDS)

@@ -42,6 +42,8 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
         parent.progress("index", waits=True)
     if what != "silent":
         parent.progress("job", done=what != "waits alone")
+    if what == "hindered":
+        parent.hindered("heartbeats are not written: Kafka does not answer")
     if what in ("positioned", "stays"):
         parent.positioned()
     draft = folder / "draft"
@@ -60,7 +62,7 @@ def main(folder: Path, plan: list[str], extra: list[str], descriptor: int) -> in
         case "away":
             parent.failed(ChildError("Kafka does not answer", waits=True))
             return 1
-        case "stopped":
+        case "stopped" | "hindered":
             os.kill(os.getpid(), signal.SIGSTOP)
     os.read(read_end, 1)
     (folder / "asked to stop").touch()

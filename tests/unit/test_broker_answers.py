@@ -31,6 +31,7 @@ from app.kafka.heartbeats import Heartbeats
 from app.kafka.log_marks import existing_topics
 from app.kafka.oauth_token import OAuthToken
 from app.kafka.producer import BoundedProducer
+from app.runtime.health import Health
 from pipelines.errors import InputError, KappaError, ServiceUnavailable
 from pipelines.windowing import WindowingConfig
 
@@ -108,16 +109,20 @@ class Refusing(BoundedProducer):
 
 def test_heartbeats_that_are_refused_are_said_once_and_so_is_their_end() -> None:
     """No window closes without them, and nothing else fails: agents write, and jobs are idle."""
-    beats, outbox = Heartbeats(OPTIONS, ["telemetry"], WindowingConfig()), Refusing()
+    health, outbox, shown = Health(120.0, clock=lambda: 1_767_571_200.0), Refusing(), []
+    beats = Heartbeats(OPTIONS, ["telemetry"], WindowingConfig(), on_problem=health.heartbeats)
     with capture_logs() as lines:
         for refuses in (True, True, False, False):
             outbox.refuses = refuses
             beats._beat(outbox, None, [], 0)  # no partition: nobody asks where they end
+            shown.append(health.summary().get("heartbeats"))
     assert [line["event"] for line in lines] == [
         "heartbeats are not written, and no window closes without them",
         "heartbeats are written again",
     ]
     assert "TopicAuthorizationFailedError" in lines[0]["why"] and "kappa topics acls" in lines[0]["why"]
+    known = {"not_written_since": "2026-01-05T00:00:00Z", "problem": lines[0]["why"]}
+    assert shown == [known, known, None, None]
 
 
 class Failing(BoundedProducer):

@@ -107,10 +107,17 @@ def test_jobs_say_how_they_are_and_who_does_not_answer_is_named(monkeypatch: pyt
 def test_restarts_violations_and_waiting_are_a_sentence_each() -> None:
     history = {"restarts": 3, "last_error": "killed", "last_at": "2026-01-05T10:00:00Z"}
     violations = {"count": 1, "accepted": 0, "last": "rows were dropped"}
-    answer = {"jobs": {"index": {"waiting": "for Elasticsearch"}}, "restarts": history, "violations": violations}
+    heartbeats = {"not_written_since": "2026-01-05T10:01:00Z", "problem": "Kafka does not answer"}
+    answer = {
+        "jobs": {"index": {"waiting": "for Elasticsearch"}},
+        "restarts": history,
+        "violations": violations,
+        "heartbeats": heartbeats,
+    }
     assert list(jobs.notes_of(answer, ZoneInfo("Europe/Vienna"))) == [
         "index: restarts 3, the last at 2026-01-05 11:00:00 CET: killed",
         "Violations of determinism 1, accepted 0, the last: rows were dropped",
+        "No window closes: no heartbeats are written since 2026-01-05 11:01:00 CET: Kafka does not answer",
         "index waits for Elasticsearch",
     ]
 

@@ -125,6 +125,13 @@ def test_a_child_that_hangs_is_ended_and_started_again(start: Start) -> None:
     assert gone(parent.start(0)["pids"])
 
 
+def test_a_child_that_hangs_because_kafka_is_away_says_so_and_nothing_about_its_batch(start: Start) -> None:
+    second = start("hindered", "stays", stale_seconds=0.5).start(1)
+    assert second["last_error"].startswith("job has made no progress for")
+    assert second["last_error"].endswith("; heartbeats are not written: Kafka does not answer")
+    assert second["killed"], "no record is to be searched for"
+
+
 def test_a_child_that_makes_no_first_progress_is_ended_too(start: Start) -> None:
     parent = start("silent", "stays", stale_seconds=0.2, start_seconds=3.0)  # Python may take a second to start
     assert parent.start(1)["last_error"].startswith("job has made no progress for")
