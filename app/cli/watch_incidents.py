@@ -153,7 +153,7 @@ def watch_version(settings: Settings, reader: LogReader, leave: Callable[[], boo
 
 def pipeline_health(settings: Settings, reader: LogReader) -> PipelineHealth:
     """The health as the log and the jobs of this machine show it."""
-    stale = settings.health.stale_seconds
+    stale = settings.health.stale_seconds + settings.windowing.window_seconds  # a window's messages come together
     health = PipelineHealth(stale, jobs=own_jobs(settings))
     activity = reader.activity(stale)
     if activity is None:

@@ -121,7 +121,9 @@ class NotifySettings(BaseModel):
     behind_seconds: float = Field(
         default=300.0,
         gt=0,
-        description="How old the last scored window may be before the channels are notified of that.",
+        description=(
+            "How old the last scored window may be, beyond the length of one, before the channels are notified of that."
+        ),
     )
 
     @model_validator(mode="after")

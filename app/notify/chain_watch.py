@@ -47,7 +47,7 @@ class ChainWatch:
         self._look_ms = int(1000 * look_seconds)
         self._settings, self._on_alerts, self._ending, self._clock = settings, on_alerts, ending, clock
         self._serves = serving.ServingVersionWatch(settings.home)
-        self._alerts = ChainAlerts(settings.notify.behind_seconds)
+        self._alerts = ChainAlerts(settings.notify.behind_seconds + settings.windowing.window_seconds)
         self._started, self._looked = clock(), 0
         self._watermarks = ShardWatermarks()
         self._answered: set[str] = set()  # jobs for which a process has answered

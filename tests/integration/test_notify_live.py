@@ -40,6 +40,7 @@ from app.supervision.link import Unsupervised
 from app.versions import serving
 from models.records.records import Delivery
 from pipelines.errors import InputError
+from pipelines.windowing import WindowingConfig
 
 pytestmark = pytest.mark.stack
 JARS = PROJECT / ".kappa" / "jars"
@@ -557,10 +558,12 @@ def watermark(log: NotifyLog, seconds_ago: float) -> None:
 def test_an_alertmanager_knows_that_the_chain_is_well_and_when_it_is_not(log: NotifyLog, receiver: Receiver) -> None:
     """The requests that a real one takes: see tests/unit/test_notify_channels.py."""
     channels = {"ops": {"kind": "alertmanager", "url": receiver.url}} | webhook(receiver)
-    with notifying(log.settings(channels=channels, behind_seconds=5.0), look_seconds=0.1):
+    with notifying(log.settings(channels=channels, behind_seconds=1.0), look_seconds=0.1):
+        scored = time.monotonic()
         watermark(log, 0.0)
         receiver.until(lambda r: firing(r) == {"KappaAlive"})
         receiver.until(lambda r: firing(r) == {"KappaBehind"})
+        assert time.monotonic() - scored > WindowingConfig().window_seconds, "the next window has to end first"
         watermark(log, 0.0)
         receiver.until(lambda r: firing(r) == {"KappaAlive"})
     hooked = [post.json["alertname"] for post in receiver.posts if post.path == "/hook"]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,16 @@ def test_job_stalls_once_what_it_reads_is_old(settings: Settings, log: Log) -> N
             late=0, stalled=("nothing has come in, not even heartbeats,", "extract has written nothing")
         )
         assert stalled.behind_seconds is None
+
+
+def test_job_of_long_windows_may_be_silent_until_one_has_ended(settings: Settings, log: Log) -> None:
+    health = settings.health.model_copy(update={"stale_seconds": 1.0})
+    windowing = replace(settings.windowing, window_seconds=600)
+    log.write(("telemetry", {}))
+    with watched(settings.model_copy(update={"health": health, "windowing": windowing})) as view:
+        first = view.health_with()
+        seen = [view.health_with() for _ in range(3)]  # five seconds apart
+        assert {(one.stale_seconds, one.stalled) for one in (first, *seen)} == {(601.0, ())}
 
 
 def test_watermark_messages_of_before_the_watch_count(settings: Settings, log: Log) -> None:
