@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.fleet import TWENTY_MINUTES, SimulatedFleet, machine, server
+from benchmarks.log_fleets import LOG_FLEETS
 from benchmarks.metric_fleets import METRIC_FLEETS
 from models.core.arrays import Array
 
@@ -404,6 +405,7 @@ FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
     "clocks": clocks,
     "weekly": weekly,
     **METRIC_FLEETS,
+    **LOG_FLEETS,
     "shops": shops,
     "class-rooms": class_rooms,
     "lab": lab,

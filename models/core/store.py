@@ -18,7 +18,7 @@ import pyarrow as pa
 from models.core.arrays import Array, Bools, Floats, Ints
 from models.core.state_format import check_format
 
-FORMAT = 32
+FORMAT = 33
 
 
 class SeriesTable:

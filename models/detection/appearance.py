@@ -124,7 +124,7 @@ class Appearance:
                 name, owners, **{"seen": before, "last_line": now, **self._empty_so_far(context), **absent}
             )
             return []
-        state.counts.add(name, owners, seen=before, last_line=now, **absent)
+        state.counts.add(name, owners, seen=before, last_line=now, rise_windows=absent["zero_longest"], **absent)
         score = self._surprise(context, "lines", "templates")
         needed = self._newcomers.needed_minutes(self._p.grace_minutes)
         if age >= (self._grace if needed is None else 60_000 * needed[host]):

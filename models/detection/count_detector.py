@@ -1,6 +1,6 @@
 """Numbers of log lines in a window, by level and by template: scored, learnt, and reported as episodes.
 
-Too many lines, none for too long, and lines that come at regular times and are overdue are episodes.
+Too many lines, rare ones that come more often than usual, none for too long, and lines that come at regular times and are overdue are episodes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from models.detection.control import Control
 from models.detection.episodes import Episode
 from models.detection.limits import TEMPLATES, Limits
 from models.detection.newcomers import Newcomers
-from models.detection.shard_state import OF_SCHEDULE, ShardState, ShardWindow
+from models.detection.shard_state import OF_RISE, OF_SCHEDULE, ShardState, ShardWindow
 from models.records.records import EpisodeEvent
 from models.rules.table import Applied, deviates, own_or_usual
 from models.stats import gamma_poisson as poisson
-from models.stats import schedule
+from models.stats import rate_rise, schedule
 
-HIGH, ZERO, OVERDUE = "high", "zero", "overdue"
-CAUSES = (HIGH, ZERO, OVERDUE)
+HIGH, FREQUENT, ZERO, OVERDUE = "high", "frequent", "zero", "overdue"
+CAUSES = (HIGH, FREQUENT, ZERO, OVERDUE)
 ZERO_PATIENCE = 2.0  # a silence must last so many times `persistence_minutes` to be adopted
 MOST_OVERDUE = 2.0  # intervals after which lines no longer come by their schedule
 SILENT_MINUTE = 0.05  # probability outside the interval that a silence is compared with
@@ -48,6 +48,8 @@ class CountScores:
         As in `models.core.windows.Scores`, but lines in the window, not a minute.
     overdue
         How certain it is that lines are overdue that come at regular times, nats; 0 where they are not.
+    rise
+        How certain it is that lines come more often than usual, though no window is strange.
     above
         Whether a rate is too high, or a silence too long, to be chance, or lines are overdue; less what rules and labels demand.
     """
@@ -59,6 +61,7 @@ class CountScores:
     lower: Floats
     upper: Floats
     overdue: Floats
+    rise: Floats
     above: Bools
 
     @property
@@ -96,18 +99,22 @@ class CountDetector:
         overdue = schedule.step(
             s[OF_SCHEDULE], x > 0, quiet, b.seconds, window.end, p.window_seconds, p.zero_nats, taught
         )
+        held, lines = s[poisson.FROZEN] > 0, np.flatnonzero(x > 0 if taught is None else (x > 0) & taught)
+        rise = rate_rise.step(s[OF_RISE], lines, s[poisson.ROWS] + 1, window.end, p.window_seconds, held)
         poisson.learn(s, x, window.end, b, p, memory)
         state.counts.matrix[:, chosen] = s
         lower, upper = b.bounds(p.interval_probability)
         for column in (lower, upper):
             column[b.warming] = np.nan
-        above = self._find_above(b, x, chosen) & ~b.warming
+        above = self._find_above(b, x, chosen)
+        above |= rise.is_at_least(p.count_nats, self._control.labels.demanded_nats("counts", FREQUENT, chosen))
+        above &= ~b.warming
         if applied is not None:
             above &= deviates(x - b.mean, b.mean, p.windows(minutes=1), applied, chosen)
         if overdue.any():
             late = overdue - self._control.labels.demanded_nats("counts", OVERDUE, chosen) >= p.zero_nats
             above |= late if applied is None else late & applied.down[chosen]
-        return CountScores(chosen, b, b.score(), x, lower, upper, overdue, above)
+        return CountScores(chosen, b, b.score(), x, lower, upper, overdue, rise.evidence, above)
 
     def _find_above(self, b: poisson.CountPrediction, x: Floats, chosen: Ints) -> Bools:
         """Which rates are too high, or silences too long, less what labels demand of them."""
@@ -175,22 +182,27 @@ class CountDetector:
     def _open(self, row: _CountRow) -> EpisodeEvent:
         state, b, j = self._state, row.scores.belief, row.at
         overdue, matrix = float(row.scores.overdue[j]), state.counts.matrix
-        cause = ZERO if b.zero[j] >= self._p.zero_nats else OVERDUE if overdue else HIGH
-        score = overdue if cause == OVERDUE else float(row.scores.score[j])
+        high = b.high[j] >= self._p.count_nats or b.high_nats[j] >= self._p.spike_nats
+        rise = 0.0 if high else float(row.scores.rise[j])
+        cause = ZERO if b.zero[j] >= self._p.zero_nats else OVERDUE if overdue else FREQUENT if rise else HIGH
+        score = {OVERDUE: overdue, FREQUENT: rise}.get(cause, float(row.scores.score[j]))
         if cause == OVERDUE:
             start = int(matrix[OF_SCHEDULE, row.row][schedule.CAME] + 1000 * self._interval(row))
+        elif cause == FREQUENT:
+            start = row.now - int(1000 * self._p.window_seconds * self._rise(row)[1])
         else:
             start = int(matrix[poisson.ZERO_SINCE if cause == ZERO else poisson.HIGH_SINCE, row.row])
         value, typical, lower, upper, reason = self._words(row, cause)
-        gathered = {ZERO: float(b.zero[j]), OVERDUE: overdue, HIGH: float(b.high[j])}[cause]
+        gathered = {ZERO: float(b.zero[j]), OVERDUE: overdue, HIGH: float(b.high[j]), FREQUENT: rise}[cause]
+        more = cause in (HIGH, FREQUENT)
         episode = Episode(
-            row.name, cause, "anomaly" if cause == HIGH else "silence", start, score, max(score, gathered), value,
+            row.name, cause, "anomaly" if more else "silence", start, score, max(score, gathered), value,
             typical, lower, upper, "lines/min", reason, row.template, row.sample,
         )  # fmt: skip
-        episode.part = "rate" if cause == HIGH else "silence"
+        episode.part = "rate" if more else "silence"
         if cause == HIGH:
             episode.add_value(float(row.scores.value[j]), self._p.window_seconds)
-        matrix[poisson.FROZEN, row.row] = float(cause != OVERDUE)  # its rate is as usual
+        matrix[poisson.FROZEN, row.row] = float(cause in (HIGH, ZERO))  # the rate of the last hour is as usual
         return state.episodes.begin(episode, row.now)
 
     def _words(self, row: _CountRow, cause: str) -> tuple[float, float, float, float, str]:
@@ -206,6 +218,16 @@ class CountDetector:
             seconds = (row.now - float(since)) / 1000
             reason = reasons.overdue(parse(row.name), row.template, seconds, self._interval(row))
             return 0.0, float(b.mean[j]) * p.windows(minutes=1), math.nan, math.nan, reason
+        if cause == FREQUENT:
+            found, passed, known_lines, known = self._rise(row)
+            usual, per_minute = known_lines / known, p.windows(minutes=1)
+            lower, upper = poisson.interval(
+                usual * passed, 1 / known_lines + 1 / (usual * passed), p.interval_probability
+            )
+            times, seconds = found / passed / usual, passed * p.window_seconds
+            reason = reasons.more_often(parse(row.name), row.template, times, seconds)
+            value, least, most = (one / passed * per_minute for one in (found, float(lower), float(upper)))
+            return value, usual * per_minute, least, most, reason
         if cause == HIGH:
             since = s[poisson.HIGH_SINCE] or row.now - 1000 * p.window_seconds
             least, lines = 1.0, max(s[poisson.HIGH_LINES], row.scores.value[j])
@@ -231,18 +253,38 @@ class CountDetector:
             episode.template, episode.sample = row.template or episode.template, row.sample or episode.sample
         if episode.cause == HIGH:
             episode.add_value(float(row.scores.value[j]), float(b.seconds[j]))
-        evidence = {ZERO: b.zero, OVERDUE: row.scores.overdue, HIGH: b.high_nats}[episode.cause]
-        normal = evidence[j] < p.clear_nats
+        if episode.cause == FREQUENT:
+            normal = self._continue_rise(episode, row)
+        else:
+            normal = {ZERO: b.zero, OVERDUE: row.scores.overdue, HIGH: b.high_nats}[episode.cause][j] < p.clear_nats
         episode.count_normal(row.now, normal=bool(normal))
         if episode.normal_windows >= p.clear_windows:
             self._state.counts.matrix[poisson.FROZEN, row.row] = 0.0
             poisson.clear_high_evidence(self._state.counts.matrix, row.row)
+            rate_rise.end_rise(self._state.counts.matrix[OF_RISE], row.row)
             return [self._state.episodes.close(episode.series, row.now)]
         held = self._control.is_kept_from_learning("counts", row.row)
         lasted = row.now - episode.start >= 1000 * self._patience(episode, row)
         if not held and (lasted or episode.expected):
             return [self._end_schedule(episode, row) if episode.cause == OVERDUE else self._adopt(episode, row)]
         return [episode.event("update", row.now)] if episode.update_due(row.now) else []
+
+    def _rise(self, row: _CountRow) -> tuple[float, float, float, float]:
+        """Windows with a line, and windows, of a rise, and those of the rate that is usual."""
+        own = self._state.counts.matrix[:, row.row]
+        return rate_rise.describe(own[OF_RISE], float(own[poisson.ROWS]))
+
+    def _continue_rise(self, episode: Episode, row: _CountRow) -> bool:
+        """Take in another window of lines that come too often; answers whether they have been away for longer than at their new rate."""
+        found, passed, _, _ = self._rise(row)
+        lines, evidence = float(row.scores.value[row.at]), float(row.scores.rise[row.at])
+        episode.weight += 1.0
+        episode.mean += (lines - episode.mean) / episode.weight
+        if evidence > episode.evidence:
+            episode.evidence = evidence
+            episode.value, episode.typical, episode.lower, episode.upper, episode.reason = self._words(row, FREQUENT)
+        quiet = (row.now - float(self._state.counts.matrix[poisson.LAST_LINE, row.row])) / 1000 / self._p.window_seconds
+        return quiet * found / passed >= self._p.clear_nats
 
     def _patience(self, episode: Episode, row: _CountRow) -> float:
         """How long the episode may last before what it is about is normal, seconds."""
@@ -251,6 +293,9 @@ class CountDetector:
             own = self._state.counts.matrix[OF_SCHEDULE, row.row]
             left_out = float(schedule.usually_left_out(own, self._p.window_seconds, self._p.zero_nats))
             return (MOST_OVERDUE + left_out) * self._interval(row)
+        if episode.cause == FREQUENT:  # of windows since it was opened
+            left = self._p.adoption_seconds(self._p.patience_minutes) - episode.weight * self._p.window_seconds
+            return (row.now - episode.start) / 1000 + left
         return ZERO_PATIENCE * usual if episode.cause == ZERO else usual
 
     def _interval(self, row: _CountRow) -> float:
@@ -271,6 +316,8 @@ class CountDetector:
         per_minute = 60 / p.window_seconds
         poisson.adopt(matrix, row.row, mean, p.adoption_seconds(p.persistence_minutes) / p.window_seconds)
         matrix[poisson.FROZEN, row.row] = 0.0
+        if mean:
+            rate_rise.adopt(matrix[OF_RISE], row.row, mean, float(matrix[poisson.ROWS, row.row]), p.window_seconds)
         episode.kind, episode.adopted, episode.over = "change", True, row.now + 1
         episode.value = mean * per_minute
         episode.before, episode.after = episode.typical, episode.value
@@ -284,7 +331,7 @@ class CountDetector:
 def _nothing() -> CountScores:
     none = np.zeros(0)
     belief = poisson.CountPrediction(none > 0, none, none, none, none, none, none, none, none, none, none > 0)
-    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none, none > 0)
+    return CountScores(np.zeros(0, dtype=np.int64), belief, none, none, none, none, none, none, none > 0)
 
 
 NO_SCORES = _nothing()

@@ -61,7 +61,7 @@ class Episode:
     Attributes
     ----------
     cause
-        What opened it, and so what ends it: `strange`, `stuck`, `high`, `zero`, `mix`, `host silent`, `metric silent`,
+        What opened it, and so what ends it: `strange`, `stuck`, `high`, `frequent`, `zero`, `mix`, `host silent`, `metric silent`,
         `appeared`, `limited`.
     reason
         The sentence of its events.
@@ -85,7 +85,7 @@ class Episode:
     strange_until
         When its last window that was not normal ended, epoch ms.
     mean, weight
-        Of log lines: the mean of the last minutes, and how many windows it is worth.
+        Of log lines: the mean of the last minutes, and how many windows it is worth; of rare ones that are frequent, since it was opened.
     silent_seconds
         Of a metric that is silent: how long it has been, where `reason` is yet to be made of that; else 0. No part of what is dumped.
     """

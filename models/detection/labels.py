@@ -40,8 +40,8 @@ SIZED = ("strange", "peers", "high")  # causes whose deviations have a size, unl
 USUAL = {
     "gauge": ("strange", "peers"),
     "counter": ("strange",),
-    "logs": ("high", "zero", "overdue"),
-    "template": ("high", "zero", "overdue"),
+    "logs": ("high", "frequent", "zero", "overdue"),
+    "template": ("high", "frequent", "zero", "overdue"),
     "service": ("mix",),
 }
 

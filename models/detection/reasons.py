@@ -146,6 +146,12 @@ def count_off(
     return f"{head(series)}{text} {lines_of(series, template, '/min')}, {within} {between(low, high)}"
 
 
+def more_often(series: Series, template: str | None, times: float, seconds: float) -> str:
+    """Lines that have come so many times as often as usual, for so many seconds."""
+    often = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
+    return f"{head(series)}{lines_of(series, template)} come {often} times as often as usual for {duration(seconds)}"
+
+
 def overdue(series: Series, template: str | None, seconds: float, every: float) -> str:
     """Lines that have not come in time: for so many seconds, where they come every so many."""
     return f"{head(series)}no {lines_of(series, template)} for {duration(seconds)}, they come every {duration(every)}"

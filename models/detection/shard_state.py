@@ -39,15 +39,16 @@ from models.detection.service_templates import Services
 from models.records.records import EpisodeEvent
 from models.rules.rule_log import LoggedRule
 from models.stats import gamma_poisson as poisson
-from models.stats import schedule, template_mixture
+from models.stats import rate_rise, schedule, template_mixture
 from models.univariate.univariate_state import PARTS as UNIVARIATE
 from models.univariate.univariate_state import UnivariateState
 
 CONTEXT_NUMBERS = tuple(name for name in CONTEXT_COLUMNS if name not in ("first", "seen"))
-COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS, *schedule.COLUMNS)
+COUNT_COLUMNS = (*poisson.COLUMNS, *template_mixture.COLUMNS, *schedule.COLUMNS, *rate_rise.COLUMNS)
 COUNT_KINDS = ("f8",) * len(poisson.COLUMNS) + ("f4",) * len(template_mixture.COLUMNS)
-COUNT_KINDS += ("f8",) * len(schedule.COLUMNS)
-OF_SCHEDULE = slice(len(COUNT_COLUMNS) - len(schedule.COLUMNS), None)
+COUNT_KINDS += ("f8",) * (len(schedule.COLUMNS) + len(rate_rise.COLUMNS))
+OF_RISE = slice(len(COUNT_COLUMNS) - len(rate_rise.COLUMNS), None)
+OF_SCHEDULE = slice(OF_RISE.start - len(schedule.COLUMNS), OF_RISE.start)
 TABLES = ("gauges", "counts", "hosts", "contexts")
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 PATIENT_ROWS = 12.0  # that a host has missed, as far apart as they usually are, before it is given up or forgotten
@@ -339,6 +340,7 @@ class ShardState:
         elif episode.series in self.counts.index:
             row = self.counts.index[episode.series]
             poisson.clear_high_evidence(self.counts.matrix, row)
+            rate_rise.end_rise(self.counts.matrix[OF_RISE], row)
             self.counts.matrix[[poisson.FROZEN, poisson.ZERO_EVIDENCE, poisson.ZERO_SINCE], row] = 0.0
 
     def _forget_templates(self) -> None:

@@ -24,10 +24,10 @@ from models.detection import reasons
 from models.detection.episodes import Episode
 from models.detection.mixture_detector import OF_MIX
 from models.detection.service_templates import ServiceTemplates
-from models.detection.shard_state import NewTemplate, ShardState, context_of, host_of
+from models.detection.shard_state import OF_RISE, NewTemplate, ShardState, context_of, host_of
 from models.records.records import EpisodeEvent
 from models.stats import gamma_poisson as poisson
-from models.stats import template_mixture
+from models.stats import rate_rise, template_mixture
 from models.templates.extraction import template_id
 from models.templates.merging import Merge
 
@@ -193,6 +193,7 @@ class TemplateMerging:
         row = counts.index[target] if target in counts.index else counts.add(target, owners)
         counts.matrix[: OF_MIX.start, row] = poisson.combine_states(s[: OF_MIX.start], self._p, kept)
         counts.matrix[OF_MIX, row] = template_mixture.combine_states(s[OF_MIX]).astype(np.float32)
+        counts.matrix[OF_RISE, row] = rate_rise.combine_states(s[OF_RISE], counts.matrix[poisson.ROWS, row])
         templates = state.context_column("templates")
         templates[owners[1]] = max(templates[owners[1]] - len(names) + 1, 1.0)
         self._one_trial(names, target)

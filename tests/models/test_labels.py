@@ -128,7 +128,7 @@ def test_a_false_alarm_about_roughness_is_about_roughness_on_both_sides_and_not_
     ("series", "patterns"),
     [
         (CPU, ["strange up", "strange down", "strange roughness", "peers up", "peers down"]),
-        (LEVEL, ["high", "zero", "overdue"]),
+        (LEVEL, ["high", "frequent", "zero", "overdue"]),
     ],
 )
 def test_a_false_alarm_of_what_is_not_remembered_is_one_of_each_usual_cause(series: str, patterns: list[str]) -> None:

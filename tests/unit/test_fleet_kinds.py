@@ -8,6 +8,7 @@ import pytest
 from benchmarks.fleet import START, InjectedFault, SimulatedFleet
 from benchmarks.fleet_kinds import HOUR_MS, Incident, incidents_of, judged, naive_incidents, rates
 from benchmarks.fleets import FLEETS
+from benchmarks.log_fleets import LOG_FLEETS
 from benchmarks.metric_fleets import METRIC_FLEETS
 from benchmarks.microservices import MINUTE, joined_alerts
 from benchmarks.naive import repeated
@@ -51,9 +52,9 @@ def test_alarms_within_the_time_apart_are_one_incident_with_all_their_hosts() ->
     assert [(one["published"], one["hosts"]) for one in found] == [(MINUTE, ["a", "b"]), (9 * MINUTE, ["c"])]
 
 
-@pytest.mark.parametrize("name", METRIC_FLEETS)
+@pytest.mark.parametrize("name", [*METRIC_FLEETS, *LOG_FLEETS])
 def test_faults_of_a_fleet_are_on_its_hosts_and_in_its_time_and_its_values_are_always_the_same(name: str) -> None:
-    fleet, again = FLEETS[name](), METRIC_FLEETS[name]()
+    fleet, again = FLEETS[name](), FLEETS[name]()
     assert {fault.host for fault in fleet.faults} <= {parse(series).host for series in fleet.values}
     assert all(24 < fault.begin < fault.end <= 24 * fleet.days for fault in fleet.faults)
     for series, values in fleet.values.items():
