@@ -7,6 +7,10 @@ is no drop of hundreds of rates, and nothing is learnt from it. The surprise of 
 long the host or metric has been absent before (`run_length`): one that reports now and then needs a long absence, and 45 reports before it. A gap in
 which the whole shard has no window is no evidence, because windows are counted and not time.
 
+Logs come in bursts: a job each hour writes for minutes, and then come short and long gaps. The chain of `run_length` has one kind of gap, and takes a
+long one after many short ones for improbable. So the silence of a log also has to be `USUAL_GAPS` times as long as its third longest gap, reported or
+not, of which half is left after a day. It fails for a log that ends in the days after three such outages, which is found later.
+
 In hours in which a host or its log is usually away its absence does not count (`usual_hours`). Where it goes on after them, the episode begins then.
 
 Where metrics or hosts end all day, as those of pods or machines that live for minutes do, one more that ends is no news (`churn`).
@@ -31,15 +35,16 @@ from models.detection.churn import Churn, HostChurn
 from models.detection.compiled_metrics import find_absent_metrics, learn_hosts
 from models.detection.control import Control
 from models.detection.episodes import Episode
-from models.detection.host_columns import LOG_RUNS, RUNS, WINDOWS
+from models.detection.host_columns import LOG_GAPS, LOG_RUNS, RUNS, WINDOWS
 from models.detection.limits import METRICS, TEMPLATES, Limits
-from models.detection.shard_state import HOUR_MS, ShardState, ShardWindow, host_of
+from models.detection.shard_state import DAY_MS, HOUR_MS, ShardState, ShardWindow, host_of
 from models.detection.usual_hours import UsualHours
 from models.records.records import USUAL_END, EpisodeEvent
 from models.stats import run_length
 
 LEAST_REPORTS = 30.0  # windows in which something must have been present before its silence is judged
 NOT_OBSERVED_NATS = 3.0  # surprise of a log's absence from which on its levels and templates are not observed
+USUAL_GAPS = 2.0  # the silence of a log is longer than so many times its third longest gap
 # why a silence counts no longer
 GIVEN_UP, ENDS_OFTEN, HOSTS_END = "given up", "metrics of this service end often", "hosts like it end often"
 HOST_SILENT, LOG_SILENT, METRIC_SILENT = "host silent", "log silent", "metric silent"
@@ -94,6 +99,11 @@ class Silence:
         chain = self._state.hosts.matrix[LOG_RUNS, rows] * fade
         run_length.learn_gap(list(chain), gap)
         self._state.hosts.matrix[LOG_RUNS, rows] = chain
+
+    def _learn_gaps(self, rows: Ints, gap: Floats, passed: Floats) -> None:
+        """Keep the three longest gaps of the logs of hosts, windows, also those that were reported; half of what is known is left after a day."""
+        longest = self._state.hosts.matrix[LOG_GAPS, rows] * np.exp2(-passed / DAY_MS)
+        self._state.hosts.matrix[LOG_GAPS, rows] = np.sort(np.vstack([longest, gap]), axis=0)[:0:-1]
 
     def _silent_hosts(self, cause: str = HOST_SILENT) -> list[int]:
         names = [name for name, e in self._state.episodes.open.items() if e.cause == cause]
@@ -193,6 +203,7 @@ class Silence:
         windows, at, known = (state.host_column(name) for name in ("windows", "log_window", "log_trials"))
         there, missing = np.flatnonzero(logged & present), present & ~logged & (state.host_column("log_seen") > 0)
         gap = np.where(known[there] > 0, windows[there] - at[there] - 1, 0.0)
+        self._learn_gaps(there, gap, now - state.host_column("log_seen")[there])
         events = []
         for row in self._silent_hosts(LOG_SILENT):
             if logged[row] and present[row]:
@@ -216,7 +227,10 @@ class Silence:
         # Of a log that was given up nothing is known until it is back.
         missing[rows] = (surprise >= NOT_OBSERVED_NATS) | (trials == 0)
         surprise -= self._control.labels.demanded_nats("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
-        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS)).tolist()
+        passed = now - state.host_column("log_seen")[rows]
+        third = state.hosts.matrix[LOG_GAPS, rows][-1] * np.exp2(-passed / DAY_MS)
+        longer = windows[rows] - at[rows] > USUAL_GAPS * third
+        found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS) & longer).tolist()
         if not found:
             return missing, events
         share = run_length.share_outside(trials, begun, asked, stayed)

@@ -160,6 +160,19 @@ def test_a_log_that_stops_is_one_episode_and_nothing_is_learnt_of_its_rates(run:
     assert words(again)[0] == ("logs/vm-1//", "open", "silence"), "an outage is not learnt as usual"
 
 
+@pytest.mark.slow
+def test_a_log_in_bursts_is_silent_thrice_and_when_it_ends(run: DetectorRun, machine: Machine) -> None:
+    def silences(gap: int) -> list[tuple[str, str, str]]:
+        return ends(run.play(machine.windows(gap, info=None, aa=None), machine.windows(30)))
+
+    silent = [("logs/vm-1//", "open", "silence"), ("logs/vm-1//", "close", "silence")]
+    assert [silences(gap) for gap in (60, 90, 75)] == [silent] * 3
+    assert [silences(gap) for gap in (80, 60, 90, 70, 85)] == [[]] * 5
+    (opened, *_) = run.play(machine.windows(1100, info=None, aa=None))
+    assert words([opened]) == silent[:1], "its end is found"
+    assert opened.window_end - opened.start > 10_000 * 2 * 85
+
+
 def test_a_log_that_is_given_up_is_one_change() -> None:
     machine, run = Machine(), DetectorRun(ShardDetector(DetectorParameters(silence_patience_hours=0.2)))
     assert run.play(machine.windows(360)) == []
