@@ -54,7 +54,7 @@ def check_home(settings: Settings, jobs: Iterable[str], *, take_over: bool = Fal
         return
     with open_consumer(settings) as consumer:
         held = offset_ranges(consumer, [(topic, p) for topic in written for p in range(settings.topics.partitions)])
-    filled = sorted({topic for topic, _ in held if has_written(topic, held, None)})
+    filled = sorted({topic for (topic, _), one in held.items() if one.ends > 0})  # of deleted records, too
     if filled:
         msg = (
             f"{', '.join(filled)} hold results of version {settings.version}, and nothing of it has run in this home, "

@@ -100,10 +100,10 @@ class Silence:
         run_length.learn_gap(list(chain), gap)
         self._state.hosts.matrix[LOG_RUNS, rows] = chain
 
-    def _learn_gaps(self, rows: Ints, gap: Floats, passed: Floats) -> None:
-        """Keep the three longest gaps of the logs of hosts, windows, also those that were reported; half of what is known is left after a day."""
-        longest = self._state.hosts.matrix[LOG_GAPS, rows] * np.exp2(-passed / DAY_MS)
-        self._state.hosts.matrix[LOG_GAPS, rows] = np.sort(np.vstack([longest, gap]), axis=0)[:0:-1]
+    def _longest_gaps(self, rows: Ints, passed: Floats) -> Floats:
+        """The three longest gaps of the logs of hosts, windows, longest first, `(3, rows)`; half of them is left a day after the last line."""
+        gaps: Floats = self._state.hosts.matrix[LOG_GAPS, rows] * np.exp2(-passed / DAY_MS)
+        return gaps
 
     def _silent_hosts(self, cause: str = HOST_SILENT) -> list[int]:
         names = [name for name, e in self._state.episodes.open.items() if e.cause == cause]
@@ -203,14 +203,16 @@ class Silence:
         windows, at, known = (state.host_column(name) for name in ("windows", "log_window", "log_trials"))
         there, missing = np.flatnonzero(logged & present), present & ~logged & (state.host_column("log_seen") > 0)
         gap = np.where(known[there] > 0, windows[there] - at[there] - 1, 0.0)
-        self._learn_gaps(there, gap, now - state.host_column("log_seen")[there])
-        events = []
+        passed, events = now - state.host_column("log_seen"), []
+        if len(there):  # reported gaps are among the longest ones
+            longest = np.sort(np.vstack([self._longest_gaps(there, passed[there]), gap]), axis=0)[:0:-1]
+            state.hosts.matrix[LOG_GAPS, there] = longest
         for row in self._silent_hosts(LOG_SILENT):
             if logged[row] and present[row]:
                 gap[np.searchsorted(there, row)] = 0.0  # an outage is not learnt as a usual absence
                 events.append(state.episodes.close(log_of(unquote(state.hosts.names[row])), now))
         if len(there):
-            self._learn_logs(there, gap, now - state.host_column("log_seen")[there])
+            self._learn_logs(there, gap, passed[there])
             state.host_column("log_seen")[there] = now
             at[there] = windows[there]
         if missing.any():
@@ -227,9 +229,7 @@ class Silence:
         # Of a log that was given up nothing is known until it is back.
         missing[rows] = (surprise >= NOT_OBSERVED_NATS) | (trials == 0)
         surprise -= self._control.labels.demanded_nats("hosts", LOG_SILENT, rows, prefix="logs/", suffix="//")
-        passed = now - state.host_column("log_seen")[rows]
-        third = state.hosts.matrix[LOG_GAPS, rows][-1] * np.exp2(-passed / DAY_MS)
-        longer = windows[rows] - at[rows] > USUAL_GAPS * third
+        longer = windows[rows] - at[rows] > USUAL_GAPS * self._longest_gaps(rows, passed[rows])[-1]
         found = np.flatnonzero((surprise >= self._p.silence_nats) & (trials >= LEAST_REPORTS) & longer).tolist()
         if not found:
             return missing, events
