@@ -1,4 +1,4 @@
-"""Simulated fleets of log lines in windows of 10 s, most of which hold no line of a template: rare errors that become frequent, and crash loops."""
+"""Simulated fleets of log lines in windows of 10 s, most of which hold no line of a template: rare errors, crash loops, gaps."""
 
 from __future__ import annotations
 
@@ -199,4 +199,40 @@ def crash_loops() -> SimulatedFleet:
     return fleet
 
 
-LOG_FLEETS: dict[str, Callable[[], SimulatedFleet]] = {"rare-errors": rare_errors, "crash-loops": crash_loops}
+def gaps() -> SimulatedFleet:
+    """Twenty hosts whose logs have gaps of other kinds: jobs each quarter of an hour, requests, people at any time, a line now and then.
+
+    Ten times a log ends, five times within a day on one host.
+    """
+    fleet = SimulatedFleet(days=5, seconds=10)
+    fleet.rng = np.random.default_rng(7)
+    ended: dict[str, Bools] = {}
+    for host, begin, hours in (
+        *(("web-2", 60 + 3 * k, 0.3) for k in range(4)), ("web-2", 72, 0.5), ("web-1", 75, 0.5),
+        ("cron-1", 70, 6), ("user-1", 82, 8), ("quiet-1", 90, 6), ("cron-3", 100, 3),
+    ):  # fmt: skip
+        ended[host] = ended.get(host, False) | fleet.fault("log ends", host, begin, begin + hours)
+    for k in range(5):
+        at_work = np.zeros(fleet.windows, dtype=bool)
+        for begin in fleet.rng.uniform(0, 24 * fleet.days, 60):
+            at_work |= fleet.between(begin, begin + fleet.rng.exponential(0.4))
+        a_job = (60 * fleet.hours + 3 * k) % 15 < 2
+        rates: dict[str, float | Floats] = {
+            "cron": np.where(a_job, 1201.5, 1.5),
+            "web": 900 * (1 + 0.5 * fleet.wave(8)),
+            "user": 1 + 720.0 * at_work,
+            "quiet": 4.0,
+        }
+        for service, an_hour in rates.items():
+            host = f"{service}-{k}"
+            server(fleet, host, service)
+            number = np.where(ended.get(host, False), 0, poisson_lines(fleet, an_hour))
+            fleet.lines(host, service, "info", f"{service} did 17 things in 3 ms", number)
+    return fleet
+
+
+LOG_FLEETS: dict[str, Callable[[], SimulatedFleet]] = {
+    "rare-errors": rare_errors,
+    "crash-loops": crash_loops,
+    "gaps": gaps,
+}
