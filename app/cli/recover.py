@@ -11,7 +11,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, report
 from app.core.settings import Settings
-from app.versions import serving
+from app.versions import serving, start_position
 from pipelines.errors import InputError
 
 
@@ -40,7 +40,7 @@ def recover(
         print_json({"version": settings.version, "dry_run": dry_run, **done})
         return
     if not what.problems:
-        print_line(f"version {settings.version}: nothing is wrong with its checkpoints and its log")
+        print_line(describe_nothing(settings))
         return
     shown = (("found", done["problems"]), ("would do" if dry_run else "done", done["steps"]), ("lost", done["lost"]))
     for title, lines in shown:
@@ -50,6 +50,17 @@ def recover(
         print_line(
             f"start the jobs again: kappa run all{'' if settings.version == serving.FIRST else f' --version {settings.version}'}"
         )
+
+
+def describe_nothing(settings: Settings) -> str:
+    """A sentence for a version of which nothing is to be recovered: all is well, or nothing of it is here."""
+    if start_position.is_known_here(settings):
+        return f"version {settings.version}: nothing is wrong with its checkpoints and its log"
+    return (
+        f"version {settings.version}: nothing of it has run in this home, {settings.home.resolve()}, and there is no savepoint to begin after; "
+        "wanted the home of its jobs (`home` in kappa.toml, or KAPPA_HOME); if that is lost, a folder with copies of its savepoints (--savepoints), "
+        "or `kappa run all --take-over`, which begins at the beginning of the log"
+    )
 
 
 def version_to_recover(config: Path | None, version: str | None) -> Settings:

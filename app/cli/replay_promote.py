@@ -89,11 +89,15 @@ def progress(clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress
 
 
 def progress_line(at: PromotionProgress) -> str:
-    """The window that the candidate has reached, and how far behind it is."""
+    """The window up to which the candidate is indexed, and how far behind it is."""
+    if at.new is None:
+        return (
+            f"starting: nothing is indexed yet; wanted up to {iso_or(at.old, 'where the version that serves will be')}"
+        )
     lag = at.lag_seconds
     behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
     goal = "" if at.agreed is None else f"; going over after {iso_or(at.agreed, '')}"
-    return f"caught up to {iso_or(at.new, 'nothing yet')}{behind}{goal}"
+    return f"indexed up to {iso_or(at.new, '')}{behind}{goal}"
 
 
 def summary(made: Mapping[str, Any]) -> str:

@@ -66,11 +66,12 @@ def describe_uneven_beginning(settings: Settings, begins: Offsets, ends: Offsets
     if not any(read.values()):
         return None  # nothing has been deleted
     with open_consumer(settings) as consumer:
-        first = first_timestamps(consumer, sorted(read), read).values()
-    apart = max(first, default=0) - min(first, default=0)
+        times = first_timestamps(consumer, sorted(read), read)
+    cut = [time for part, time in times.items() if read[part] > 0]  # what another begins with came when it says
+    apart = max(cut, default=0) - min(times.values(), default=0)
     if apart <= settings.detection.grace_minutes * MINUTE_MS:
         return None
     return (
         f"retention has cut partitions up to {duration(apart / MILLIS)} apart: hosts whose records begin later are reported as new; "
-        f"`kappa replay --version NAME --from-time {iso(whole_after(settings, first))}` begins where the log is whole"
+        f"`kappa replay --version NAME --from-time {iso(whole_after(settings, cut))}` begins where the log is whole"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
 
 from app.core.atomic_files import write_json_durably
 from app.core.settings import Settings
@@ -151,3 +152,16 @@ def test_a_replay_says_where_partitions_begin_farther_apart_than_new_hosts_are_e
     report_uneven_beginning(ReplayPlan(settings, None, manifest, None), lines.append)
     assert len(lines) == (minutes > settings.detection.grace_minutes)
     assert all("40 min apart" in line and f"--from-time {iso(whole_after)}" in line for line in lines)
+
+
+def test_a_partition_of_which_nothing_is_deleted_is_not_cut_however_late_it_begins(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = {("telemetry", 0): 0, ("telemetry", 1): 1, ("logs", 0): 30}  # of the first record of each
+    times = {TopicPartition(*part): START + 3_600_000 * hour for part, hour in hours.items()}
+    monkeypatch.setattr(cut_log, "first_timestamps", lambda *_: times)
+    ends = dict.fromkeys(hours, 1_000_000)
+    few = {("telemetry", 0): 500_000, ("telemetry", 1): 0, ("logs", 0): 0}
+    assert cut_log.describe_uneven_beginning(settings, few, ends) is None
+    line = cut_log.describe_uneven_beginning(settings, few | {("telemetry", 1): 9}, ends)
+    assert line is not None and "cut partitions up to 60 min apart" in line
