@@ -9,7 +9,8 @@
     best published   thresholds chosen on the labels
 
 DIR holds `data/` and `score/`. Thresholds are fixed beforehand and the same for every file; `best` and `split` figures chose theirs on the
-labels. `--perturbed` adds the figure of copies of each collection: shifted clocks, every second row, noise, missing rows, other units.
+labels. `--perturbed` adds the figure of copies of each collection: shifted clocks, every second row, the rows
+between, means of two rows, noise, missing rows, other units.
 """
 
 from __future__ import annotations

@@ -34,6 +34,12 @@ settings.load_profile("kappa")
 JARS = PROJECT / ".kappa" / "jars"
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test that takes the Spark session is marked as such, so that no other part of `make test` starts one."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(autouse=True)
 def own_main() -> Iterator[None]:
     """Streamlit's AppTest leaves its script as `__main__`, which processes that are spawned later would run."""

@@ -170,3 +170,14 @@ def test_baselines_of_hosts_know_the_train_part_alone() -> None:
         assert found.argmax() == 100
         assert found[100] > 1
         assert np.mean(found > 1) < 0.05
+
+
+def test_means_of_two_rows_are_at_the_second_and_take_what_is_there() -> None:
+    values = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, np.nan], [7.0, np.nan], [9.0, 1.0]])
+    original = whole(
+        TimedTable("a", 300.0, np.asarray(BEGIN + 5 * MINUTE * np.arange(5), dtype=np.float64), values, host=True), 2
+    )
+    copy = COPIES["means of two"](original)
+    assert copy.kept.tolist() == [1, 3]
+    assert np.array_equal(copy.table.values, [[2.0, 4.0], [6.0, np.nan]], equal_nan=True)
+    assert copy.table.period == 600.0
