@@ -67,7 +67,8 @@ def describe_uneven_beginning(settings: Settings, begins: Offsets, ends: Offsets
         return None  # nothing has been deleted
     with open_consumer(settings) as consumer:
         times = first_timestamps(consumer, sorted(read), read)
-    cut = [time for part, time in times.items() if read[part] > 0]  # what another begins with came when it says
+    # Of a partition that is whole, the hosts whose records begin late are new.
+    cut = [time for part, time in times.items() if read[part] > 0]
     apart = max(cut, default=0) - min(times.values(), default=0)
     if apart <= settings.detection.grace_minutes * MINUTE_MS:
         return None
