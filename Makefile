@@ -66,22 +66,20 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(B
 lint: setup
 	$(LINT)
 
-# Tests that share a Spark session; those of servers, of which a few have a Spark session for themselves; and all others in two parts: side by
-# side, as each often waits. They begin beside lint, which uses one core.
+# Tests that share a Spark session; those of servers, of which a few have a Spark session for themselves; and all others: side by side, as each
+# often waits. They begin beside lint, which uses one core.
 KEPT := not long and not browser
 SPARK := spark and not beside
 SERVERS := stack and (beside or not spark)
-BESIDE = $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and $(1)" $(3) > build/tests-$(2).txt 2>&1 &
+BESIDE = $(BIN)/pytest -rs -p no:cacheprovider -m "$(KEPT) and $(1)" > build/tests-$(2).txt 2>&1 &
 test: setup
-	@mkdir -p build; $(call BESIDE,$(SERVERS),servers,tests) servers=$$!; \
-	$(call BESIDE,not spark and not stack,models,tests/models) models=$$!; \
-	$(call BESIDE,not spark and not stack,others,tests --ignore=tests/models) others=$$!; \
-	trap 'kill -INT $$servers $$models $$others 2> /dev/null && wait $$servers $$models $$others' EXIT; \
+	@mkdir -p build; $(call BESIDE,$(SERVERS),servers) servers=$$!; \
+	$(call BESIDE,not spark and not stack,others) others=$$!; \
+	trap 'kill -INT $$servers $$others 2> /dev/null && wait $$servers $$others' EXIT; \
 	$(LINT) || exit; \
 	$(BIN)/pytest -rs -m "$(KEPT) and $(SPARK)"; code=$$?; \
-	for part in servers:$$servers models:$$models others:$$others; do \
-		wait $${part#*:}; code=$$((code + $$?)); cat build/tests-$${part%:*}.txt; \
-	done; exit $$code
+	wait $$servers; code=$$((code + $$?)); cat build/tests-servers.txt; \
+	wait $$others; code=$$((code + $$?)); cat build/tests-others.txt; exit $$code
 
 FAST := not spark and not stack and not slow and not long and not browser
 test-fast: setup

@@ -11,7 +11,7 @@ import typer
 from app.cli.connection import Config, connected
 from app.cli.output import Json, print_json, print_line, report
 from app.core.settings import Settings
-from app.versions import serving, start_position
+from app.versions import serving
 from pipelines.errors import InputError
 
 
@@ -54,6 +54,8 @@ def recover(
 
 def describe_nothing(settings: Settings) -> str:
     """A sentence for a version of which nothing is to be recovered: all is well, or nothing of it is here."""
+    from app.versions import start_position  # loads Kafka's client
+
     if start_position.is_known_here(settings):
         return f"version {settings.version}: nothing is wrong with its checkpoints and its log"
     return (
