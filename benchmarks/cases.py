@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -113,23 +114,17 @@ def shifted_clock(case: Case) -> Case:
     return replace(case, table=replace(case.table, times=case.table.times + 6.4 * HOUR_MS))
 
 
-def every_second_row(case: Case) -> Case:
-    """Every second row, from the first on."""
-    return rows_of(case, np.arange(0, len(case.kept), 2), 2 * case.table.period)
-
-
-def rows_between(case: Case) -> Case:
-    """The rows that `every_second_row` leaves out."""
-    return rows_of(case, np.arange(1, len(case.kept), 2), 2 * case.table.period)
+def every_second_row(case: Case, first: int = 0) -> Case:
+    """Every second row, from row `first` on."""
+    return rows_of(case, np.arange(first, len(case.kept), 2), 2 * case.table.period)
 
 
 def means_of_two(case: Case) -> Case:
-    """The mean of each two rows, at the second of them; of what is missing in one of them the other."""
-    copy, values = rows_between(case), case.table.values
-    pairs = values[: 2 * len(copy.kept)].reshape(-1, 2, values.shape[1])
-    there = ~np.isnan(pairs)
-    number = there.sum(axis=1)
-    means = np.where(number > 0, np.where(there, pairs, 0.0).sum(axis=1) / np.maximum(number, 1), np.nan)
+    """The mean of each two rows, at the second of them; where a value is missing in one of them, that of the other."""
+    copy = every_second_row(case, 1)
+    later = copy.table.values
+    earlier = case.table.values[::2][: len(later)]
+    means = (np.where(np.isnan(earlier), later, earlier) + np.where(np.isnan(later), earlier, later)) / 2
     return replace(copy, table=replace(copy.table, values=means))
 
 
@@ -155,7 +150,7 @@ def other_units(case: Case) -> Case:
 COPIES: dict[str, Callable[[Case], Case]] = {
     "shifted clock": shifted_clock,
     "every second row": every_second_row,
-    "rows between": rows_between,
+    "rows between": partial(every_second_row, first=1),
     "means of two": means_of_two,
     "noise": noisy,
     "missing rows": missing_rows,

@@ -40,7 +40,7 @@ def recover(
         print_json({"version": settings.version, "dry_run": dry_run, **done})
         return
     if not what.problems:
-        print_line(describe_nothing(settings))
+        print_line(describe_without_problems(settings))
         return
     shown = (("found", done["problems"]), ("would do" if dry_run else "done", done["steps"]), ("lost", done["lost"]))
     for title, lines in shown:
@@ -52,7 +52,7 @@ def recover(
         )
 
 
-def describe_nothing(settings: Settings) -> str:
+def describe_without_problems(settings: Settings) -> str:
     """A sentence for a version of which nothing is to be recovered: all is well, or nothing of it is here."""
     from app.versions import start_position  # loads Kafka's client
 

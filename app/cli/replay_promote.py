@@ -15,7 +15,7 @@ from app.cli.output import Json, err, print_json, print_line, report
 from app.cli.signals import stopped_by_signals
 from app.core import logs
 from app.core.settings import load
-from app.core.timestamps import iso_or
+from app.core.timestamps import iso
 from app.core.user_name import user_name
 
 if TYPE_CHECKING:
@@ -91,13 +91,12 @@ def progress(clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress
 def progress_line(at: PromotionProgress) -> str:
     """The window up to which the candidate is indexed, and how far behind it is."""
     if at.new is None:
-        return (
-            f"starting: nothing is indexed yet; wanted up to {iso_or(at.old, 'where the version that serves will be')}"
-        )
+        wanted = "" if at.old is None else f"; wanted up to {iso(at.old)}"
+        return f"starting: nothing is indexed yet{wanted}"
     lag = at.lag_seconds
     behind = "" if lag is None else f", {lag:,.0f} s of event time behind"
-    goal = "" if at.agreed is None else f"; going over after {iso_or(at.agreed, '')}"
-    return f"indexed up to {iso_or(at.new, '')}{behind}{goal}"
+    goal = "" if at.agreed is None else f"; going over after {iso(at.agreed)}"
+    return f"indexed up to {iso(at.new)}{behind}{goal}"
 
 
 def summary(made: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.small_savepoints import save, without_broker
 
-from app.cli.recover import describe_nothing
+from app.cli.recover import describe_without_problems
 from app.core.atomic_files import read_json_object, write_json_durably
 from app.core.settings import ControlSettings, Settings
 from app.kafka import data_loss, log_marks
@@ -380,8 +380,8 @@ def test_the_rules_of_a_topic_that_was_made_again_count_from_its_beginning(
 
 
 def test_a_home_that_knows_nothing_of_a_version_is_not_called_well(settings: Settings) -> None:
-    line = describe_nothing(settings)
+    line = describe_without_problems(settings)
     assert f"nothing of it has run in this home, {settings.home.resolve()}" in line
     assert "--savepoints" in line and "--take-over" in line
     settings.checkpoint("extract").mkdir(parents=True)
-    assert describe_nothing(settings) == "version live: nothing is wrong with its checkpoints and its log"
+    assert describe_without_problems(settings) == "version live: nothing is wrong with its checkpoints and its log"
